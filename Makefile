@@ -1,0 +1,74 @@
+# The front door: what a person or CI runs is a target here. `make help` lists them.
+
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Found, not listed: the folders of go.work's modules, and those of them whose programs ship.
+MODULES  = $(patsubst github.com/slotwise/slotwise/%,./%,$(shell go list -m))
+SHIPPED  = $(filter ./services/% ./ops,$(MODULES))
+
+VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 30s
+TOOLS    := bin/golangci-lint bin/nats bin/nats-server
+
+.PHONY: help run test check lint standalone tidied build tools tidy fmt bench fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+run: ## start everything on this machine, Ctrl-C stops it; FRESH=1 begins with no data
+	@go build -o bin/stack ./e2e/cmd/stack
+	@exec bin/stack
+
+test: ## run every test of every module with -race, on a PostgreSQL of its own
+	@go build -o bin/testdb ./testkit/cmd/testdb
+# -count=1: the tests start binaries and read files that go's test cache does not see.
+	@CGO_ENABLED=1 exec bin/testdb -- go test -race -count=1 -timeout 8m work
+
+check: lint standalone tidied ## lint, vet, the rules of e2e/rules, and each module by itself
+	go vet work
+	go vet -tags rehearsal work
+	go test -count=1 ./e2e/rules/...
+
+lint: bin/golangci-lint ## lint all modules and their formatting
+	bin/golangci-lint run $(addsuffix /...,$(MODULES))
+
+standalone: ## build each module as it ships, without the workspace
+	@for dir in $(MODULES); do GOWORK=off CGO_ENABLED=0 go -C "$$dir" build -o /dev/null ./...; done
+
+tidied: ## fail when `make tidy` would change a go.mod or go.sum
+	@for dir in $(MODULES) tools; do GOWORK=off go -C "$$dir" mod tidy -diff; done
+
+build: ## build the programs that ship into bin/
+	@for dir in $(SHIPPED); do \
+		GOWORK=off CGO_ENABLED=0 go -C "$$dir" build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o '$(CURDIR)/bin/' ./cmd/...; \
+	done
+
+tools: $(TOOLS) ## build the pinned golangci-lint, nats and nats-server into bin/
+
+bin/golangci-lint: package = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+bin/nats:          package = github.com/nats-io/natscli/nats
+bin/nats-server:   package = github.com/nats-io/nats-server/v2
+$(TOOLS): tools/go.mod
+	GOWORK=off CGO_ENABLED=0 go -C tools build -trimpath -ldflags '-s -w' -o ../bin/ $(package)
+	@touch $@
+
+# The order matters: sync raises go.mod files and adds no go.sum lines, tidy does.
+tidy: ## bring go.mod and go.sum of all modules in line with the code and with each other
+	go work sync
+	@for dir in $(MODULES) tools; do GOWORK=off go -C "$$dir" mod tidy; done
+
+fmt: bin/golangci-lint ## format all Go files
+	bin/golangci-lint fmt $(MODULES)
+
+bench: ## measure: the figures of docs/benchmarks.md
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/bench/...
+
+fuzz: ## run every fuzz target for FUZZTIME (30s) each
+	@git grep --untracked -oE '^func Fuzz\w+' -- '*_test.go' | while IFS=: read -r file func; do \
+		go test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+	done
+
+clean: ## remove what was built; data in .slotwise stays
+	rm -rf bin
