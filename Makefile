@@ -5,7 +5,8 @@ SHELL       := bash
 .DEFAULT_GOAL := help
 
 # Found, not listed: the folders of go.work's modules, and those of them whose programs ship.
-MODULES  = $(patsubst github.com/slotwise/slotwise/%,./%,$(shell go list -m))
+PREFIX  := github.com/slotwise/slotwise
+MODULES  = $(patsubst $(PREFIX)/%,./%,$(shell go list -m))
 SHIPPED  = $(filter ./services/% ./ops,$(MODULES))
 
 VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -42,7 +43,7 @@ tidied: ## fail when `make tidy` would change a go.mod or go.sum
 
 build: ## build the programs that ship into bin/
 	@for dir in $(SHIPPED); do \
-		GOWORK=off CGO_ENABLED=0 go -C "$$dir" build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o '$(CURDIR)/bin/' ./cmd/...; \
+		GOWORK=off CGO_ENABLED=0 go -C "$$dir" build -trimpath -ldflags '-s -w -X $(PREFIX)/pkg/config.Version=$(VERSION)' -o '$(CURDIR)/bin/' ./cmd/...; \
 	done
 
 tools: $(TOOLS) ## build the pinned golangci-lint, nats and nats-server into bin/
