@@ -1,0 +1,203 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/slotwise/slotwise/pkg/retry"
+	"go.uber.org/zap"
+)
+
+// PoisonError says that a message can never be handled, and why. Return it wrapped or plain.
+type PoisonError struct{ Reason string }
+
+// Error is the reason.
+func (e *PoisonError) Error() string { return "poison message: " + e.Reason }
+
+// Poison returns a [*PoisonError] with the reason.
+func Poison(reason string) error { return &PoisonError{Reason: reason} }
+
+// Loop handles the messages of one durable consumer. Set all fields without a default.
+type Loop struct {
+	JS       jetstream.JetStream
+	Stream   string
+	Consumer string
+
+	// Handle is given one to Max messages, in the order of delivery. When it fails on
+	// several, each is handed to it again alone, so that one bad message harms only itself.
+	// Its context does not end with Run's: what was begun is finished.
+	Handle func(ctx context.Context, msgs []jetstream.Msg) error
+
+	Max     int           // most messages a call; default 1
+	Timeout time.Duration // of one call; default 20 s. Must be less than the consumer's AckWait
+	Again   retry.Backoff // delay of a message that failed; default 1 s to 60 s
+	Log     *zap.Logger
+}
+
+// Run handles messages until ctx ends and returns nil then; those already fetched are
+// finished first. It waits for a consumer that is not there and reopens one that was deleted.
+func (l Loop) Run(ctx context.Context) error {
+	l = l.withDefaults()
+	wait := retry.Backoff{Base: 250 * time.Millisecond, Max: 10 * time.Second}
+	for n := 1; ctx.Err() == nil; n++ {
+		consumer, err := l.open(ctx)
+		if err == nil {
+			n = 1
+			err = l.consume(ctx, consumer)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		pause := wait.Delay(n)
+		l.Log.Warn("consumer is not there", zap.String("stream", l.Stream), zap.String("consumer", l.Consumer), zap.Error(err), zap.Duration("wait", pause))
+		if retry.Sleep(ctx, pause) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (l Loop) withDefaults() Loop {
+	if l.Max == 0 {
+		l.Max = 1
+	}
+	if l.Timeout == 0 {
+		l.Timeout = 20 * time.Second
+	}
+	if l.Again == (retry.Backoff{}) {
+		l.Again = retry.Backoff{Base: time.Second, Max: time.Minute}
+	}
+	return l
+}
+
+func (l Loop) open(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	consumer, err := l.JS.Consumer(ctx, l.Stream, l.Consumer)
+	if err != nil {
+		return nil, fmt.Errorf("open consumer: %w", err)
+	}
+	return consumer, nil
+}
+
+// consume handles messages until ctx ends or the consumer is gone.
+func (l Loop) consume(ctx context.Context, consumer jetstream.Consumer) error {
+	arrived := make(chan jetstream.Msg, l.Max)
+	gone := make(chan error, 1)
+	consuming, err := consumer.Consume(func(m jetstream.Msg) { arrived <- m },
+		jetstream.PullMaxMessages(2*l.Max), // small: messages in the buffer age, and a stop must finish them
+		jetstream.PullExpiry(5*time.Second),
+		jetstream.PullHeartbeat(2*time.Second),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { l.note(err, gone) }))
+	if err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
+	stopping := ctx.Done()
+	for {
+		select {
+		case m := <-arrived:
+			l.handle(ctx, l.gather(m, arrived))
+		case <-stopping:
+			consuming.Drain() // what was fetched still arrives, then Closed
+			stopping = nil
+		case <-consuming.Closed():
+			for len(arrived) > 0 {
+				l.handle(ctx, l.gather(<-arrived, arrived))
+			}
+			select {
+			case err := <-gone:
+				return err
+			default:
+				return nil
+			}
+		}
+	}
+}
+
+// note logs what the subscription reports, once, and keeps the reason for its end.
+func (l Loop) note(err error, gone chan<- error) {
+	if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
+		select {
+		case gone <- err:
+		default:
+		}
+		return
+	}
+	l.Log.Debug("consumer reports", zap.String("consumer", l.Consumer), zap.Error(err))
+}
+
+// gather adds to first what has arrived as well, Max messages in all.
+func (l Loop) gather(first jetstream.Msg, arrived <-chan jetstream.Msg) []jetstream.Msg {
+	msgs := []jetstream.Msg{first}
+	for len(msgs) < l.Max {
+		select {
+		case m := <-arrived:
+			msgs = append(msgs, m)
+		default:
+			return msgs
+		}
+	}
+	return msgs
+}
+
+// handle brings every message to one of the outcomes. A stop must not cut one in half, so the
+// context's end is not passed on; the timeout bounds the call.
+func (l Loop) handle(ctx context.Context, msgs []jetstream.Msg) {
+	ctx = context.WithoutCancel(ctx)
+	err := l.call(ctx, msgs)
+	switch {
+	case err == nil:
+		l.ack(ctx, msgs)
+	case len(msgs) > 1:
+		for _, m := range msgs {
+			l.handle(ctx, []jetstream.Msg{m})
+		}
+	default:
+		l.putBack(msgs[0], err)
+	}
+}
+
+func (l Loop) call(ctx context.Context, msgs []jetstream.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	defer cancel()
+	return l.Handle(ctx, msgs)
+}
+
+func (l Loop) ack(ctx context.Context, msgs []jetstream.Msg) {
+	last := len(msgs) - 1
+	var errs []error
+	for _, m := range msgs[:last] {
+		errs = append(errs, m.Ack())
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	errs = append(errs, msgs[last].DoubleAck(ctx))
+	if err := errors.Join(errs...); err != nil {
+		l.Log.Warn("messages may come again: not acknowledged", zap.String("consumer", l.Consumer), zap.Int("messages", len(msgs)), zap.Error(err))
+	}
+}
+
+func (l Loop) putBack(m jetstream.Msg, err error) {
+	if poison, ok := errors.AsType[*PoisonError](err); ok {
+		l.Log.Error("message ended", zap.String("subject", m.Subject()), zap.String("reason", poison.Reason))
+		l.noteSend(m.TermWithReason(poison.Reason))
+		return
+	}
+	deliveries := uint64(1)
+	if meta, metaErr := m.Metadata(); metaErr == nil {
+		deliveries = meta.NumDelivered
+	}
+	wait := l.Again.Delay(int(min(deliveries, 64))) //nolint:gosec // at most 64
+	l.Log.Warn("message put back", zap.String("subject", m.Subject()), zap.Uint64("delivered", deliveries), zap.Duration("wait", wait), zap.Error(err))
+	l.noteSend(m.NakWithDelay(wait))
+}
+
+// noteSend logs an answer that could not be sent; the message comes again after AckWait.
+func (l Loop) noteSend(err error) {
+	if err != nil {
+		l.Log.Warn("answer not sent", zap.String("consumer", l.Consumer), zap.Error(err))
+	}
+}

@@ -1,0 +1,11 @@
+module github.com/slotwise/slotwise/services/scheduler
+
+go 1.26.0
+
+require github.com/slotwise/slotwise/pkg v0.0.0
+
+replace github.com/slotwise/slotwise/pkg => ../../pkg
+
+require github.com/slotwise/slotwise/testkit v0.0.0
+
+replace github.com/slotwise/slotwise/testkit => ../../testkit
