@@ -36,10 +36,14 @@ lint: bin/golangci-lint ## lint all modules and their formatting
 	bin/golangci-lint run $(addsuffix /...,$(MODULES))
 
 standalone: ## build each module as it ships, without the workspace
-	@for dir in $(MODULES); do GOWORK=off CGO_ENABLED=0 go -C "$$dir" build -o /dev/null ./...; done
+	@status=0; for dir in $(MODULES); do \
+		GOWORK=off CGO_ENABLED=0 go -C "$$dir" build -o /dev/null ./... || { echo "$$dir: see above"; status=1; }; \
+	done; exit $$status
 
 tidied: ## fail when `make tidy` would change a go.mod or go.sum
-	@for dir in $(MODULES) tools; do GOWORK=off go -C "$$dir" mod tidy -diff; done
+	@status=0; for dir in $(MODULES) tools; do \
+		GOWORK=off go -C "$$dir" mod tidy -diff || { echo "$$dir: run make tidy"; status=1; }; \
+	done; exit $$status
 
 build: ## build the programs that ship into bin/
 	@for dir in $(SHIPPED); do \
