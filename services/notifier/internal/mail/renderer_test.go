@@ -1,0 +1,415 @@
+package mail
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	netmail "net/mail"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/pkg/id"
+	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const booking = "01928c7e-5b3a-7c4d-8e9f-0a1b2c3d4e5f"
+
+var renderer = Renderer{
+	From:     netmail.Address{Name: "Slotwise Bookings", Address: "bookings@slotwise.example"},
+	Domain:   "mail.slotwise.example",
+	boundary: "boundary-of-tests",
+}
+
+// hand is one of a usual booking: an hour in Berlin's winter.
+func hand(role sendlog.Role, kind sendlog.Kind) sendlog.Hand {
+	start := time.Date(2026, 12, 3, 13, 0, 0, 0, time.UTC)
+	key := id.Mail{Kind: string(kind), Booking: booking, Version: 3, Host: role == sendlog.Host}.String()
+	return sendlog.Hand{
+		Message: sendlog.Message{
+			Key: key, Channel: sendlog.Email, Booking: booking, Kind: kind, Version: 3, StartVersion: 3, Role: role, State: sendlog.Handed,
+			Facts: sendlog.Facts{Status: "confirmed", Resource: "room-7", Start: start, End: start.Add(time.Hour), Zone: "Europe/Berlin", Seats: 2},
+		},
+		Token:        "5e1f7f5c-93a1-4f4e-a0c5-1c2f6f0f9a3b",
+		N:            1,
+		CreatedAt:    time.Date(2026, 12, 1, 10, 0, 0, 123456000, time.FixedZone("", 3600)),
+		ResourceName: "Meeting room 7",
+		HostAddress:  "host@rooms.example",
+		Name:         "Zoë Müller",
+		Address:      "zoe@customers.example",
+		Note:         "We need a projector.\nThank you!",
+	}
+}
+
+func render(t *testing.T, h sendlog.Hand) []byte {
+	t.Helper()
+	body, err := renderer.Render(h)
+	if err != nil {
+		t.Fatalf("Render: %v", err)
+	}
+	return body
+}
+
+// parsed is a mail as a mailbox reads it.
+type parsed struct {
+	header     netmail.Header
+	text, html string
+}
+
+func (p parsed) subject(t *testing.T) string {
+	t.Helper()
+	decoded, err := new(mime.WordDecoder).DecodeHeader(p.header.Get("Subject"))
+	if err != nil {
+		t.Fatalf("decode subject: %v", err)
+	}
+	return decoded
+}
+
+func parse(t *testing.T, body []byte) parsed {
+	t.Helper()
+	msg, err := netmail.ReadMessage(bytes.NewReader(body))
+	if err != nil {
+		t.Fatalf("read message: %v\n%s", err, body)
+	}
+	kind, params, err := mime.ParseMediaType(msg.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/alternative" {
+		t.Fatalf("content type %q: %v", msg.Header.Get("Content-Type"), err)
+	}
+	p := parsed{header: msg.Header}
+	parts := multipart.NewReader(msg.Body, params["boundary"])
+	for _, want := range []struct {
+		kind string
+		to   *string
+	}{{"text/plain; charset=UTF-8", &p.text}, {"text/html; charset=UTF-8", &p.html}} {
+		part, err := parts.NextRawPart()
+		if err != nil {
+			t.Fatalf("next part: %v", err)
+		}
+		if got := part.Header.Get("Content-Type"); got != want.kind {
+			t.Errorf("part's type = %q, want %q", got, want.kind)
+		}
+		if got := part.Header.Get("Content-Transfer-Encoding"); got != "quoted-printable" {
+			t.Errorf("part's encoding = %q", got)
+		}
+		decoded, err := io.ReadAll(quotedprintable.NewReader(part))
+		if err != nil {
+			t.Fatalf("decode part: %v", err)
+		}
+		*want.to = strings.ReplaceAll(string(decoded), "\r\n", "\n")
+	}
+	if _, err := parts.NextPart(); !errors.Is(err, io.EOF) {
+		t.Errorf("a third part: %v", err)
+	}
+	return p
+}
+
+// The golden files are read in review: what people get, by kind and role.
+func TestGolden(t *testing.T) {
+	host := func(h sendlog.Hand) sendlog.Hand { h.HostAddress = ""; return h }
+	first := hand(sendlog.Customer, sendlog.Move)
+	first.FirstNews = true
+	reminder := hand(sendlog.Customer, sendlog.Reminder)
+	reminder.Key = id.Reminder(booking, 3)
+	notice := hand(sendlog.Host, sendlog.Notice)
+	notice.Facts.About = id.Mail{Kind: "confirm", Booking: booking, Version: 3}.String()
+	notice.Key, notice.Reason = id.Notice(notice.Facts.About), "550 5.1.1 no such mailbox"
+	tests := map[string]sendlog.Hand{
+		"customer-confirm":         hand(sendlog.Customer, sendlog.Confirm),
+		"customer-confirm-no-host": host(hand(sendlog.Customer, sendlog.Confirm)),
+		"customer-move":            hand(sendlog.Customer, sendlog.Move),
+		"customer-move-first-news": first,
+		"customer-cancel":          hand(sendlog.Customer, sendlog.Cancel),
+		"customer-reminder":        reminder,
+		"host-confirm":             hand(sendlog.Host, sendlog.Confirm),
+		"host-move":                hand(sendlog.Host, sendlog.Move),
+		"host-cancel":              hand(sendlog.Host, sendlog.Cancel),
+		"host-notice":              notice,
+	}
+	for name, h := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := render(t, h)
+			parse(t, got)
+			file := filepath.Join("testdata", name+".eml")
+			if *update {
+				if err := os.WriteFile(file, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("mail differs from %s (write it with -update):\n%s", file, got)
+			}
+		})
+	}
+}
+
+func TestEachTryIsTheSameMail(t *testing.T) {
+	first := hand(sendlog.Customer, sendlog.Confirm)
+	again := first
+	again.Token, again.N, again.HandedAt = "9b2d6a52-0000-4000-8000-000000000000", 2, first.CreatedAt.Add(time.Hour)
+	a, b := render(t, first), render(t, again)
+	if !bytes.Equal(a, render(t, first)) {
+		t.Error("one hand gives two mails")
+	}
+	if !bytes.Equal(bytes.ReplaceAll(a, []byte(first.Token), []byte(again.Token)), b) {
+		t.Errorf("two tries differ in more than the token:\n%s\n%s", a, b)
+	}
+}
+
+func TestB81HeadersOfEveryMail(t *testing.T) {
+	random := renderer
+	random.boundary = ""
+	h := hand(sendlog.Customer, sendlog.Confirm)
+	boundaries := map[string]bool{}
+	for range 3 {
+		body, err := random.Render(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := parse(t, body)
+		_, params, _ := mime.ParseMediaType(p.header.Get("Content-Type"))
+		boundaries[params["boundary"]] = true
+		if got, want := p.header.Get("Message-ID"), "<email-confirm-"+booking+"-v3@mail.slotwise.example>"; got != want {
+			t.Errorf("Message-ID = %q, want %q", got, want)
+		}
+		if got, want := p.header.Get("Date"), "Tue, 01 Dec 2026 09:00:00 +0000"; got != want {
+			t.Errorf("Date = %q, want %q: the row's, whenever it is tried", got, want)
+		}
+	}
+	if len(boundaries) != 3 {
+		t.Errorf("boundaries of three mails: %v", boundaries)
+	}
+}
+
+func TestB82NobodyAnswersByMachine(t *testing.T) {
+	p := parse(t, render(t, hand(sendlog.Customer, sendlog.Reminder)))
+	if got := p.header.Get("Auto-Submitted"); got != "auto-generated" {
+		t.Errorf("Auto-Submitted = %q", got)
+	}
+	if got := p.header.Get("X-Auto-Response-Suppress"); got != "All" {
+		t.Errorf("X-Auto-Response-Suppress = %q", got)
+	}
+}
+
+func TestAnswersGoToTheOtherSide(t *testing.T) {
+	tests := map[string]struct {
+		role     sendlog.Role
+		host     string
+		to, want string
+	}{
+		"customer's":            {sendlog.Customer, "host@rooms.example", `"Zoe" <zoe@customers.example>`, "<host@rooms.example>"},
+		"customer's, no host":   {sendlog.Customer, "", `"Zoe" <zoe@customers.example>`, ""},
+		"customer's, host lost": {sendlog.Customer, "not an address", `"Zoe" <zoe@customers.example>`, ""},
+		"host's copy":           {sendlog.Host, "host@rooms.example", "<host@rooms.example>", `"Zoe" <zoe@customers.example>`},
+		"notice":                {sendlog.Host, "host@rooms.example", "<host@rooms.example>", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := hand(tt.role, sendlog.Confirm)
+			if name == "notice" {
+				h.Kind = sendlog.Notice
+			}
+			h.HostAddress, h.Name = tt.host, "Zoe"
+			p := parse(t, render(t, h))
+			if to := p.header.Get("To"); to != tt.to {
+				t.Errorf("To = %q, want %q", to, tt.to)
+			}
+			if got := p.header.Get("Reply-To"); got != tt.want {
+				t.Errorf("Reply-To = %q, want %q", got, tt.want)
+			}
+			if read := !strings.Contains(p.text, "Nobody reads answers"); read != (tt.want != "") {
+				t.Errorf("the text says something else about answers:\n%s", p.text)
+			}
+		})
+	}
+}
+
+func TestB60B79AddressesThatSMTPCannotCarry(t *testing.T) {
+	for _, bad := range []string{
+		"", "a", "a@", "@b.example", "a b@c.example", "a@b.example>\r\nDATA\r\nx", "a@b.example\nBcc: x@evil.example",
+		"a@b.example, c@d.example", "Name <a@b.example>", "a@b.example (comment)", "ä@b.example", "foo@bar.com\u00d7",
+		"\" \"@b.example", "a@b.example>", strings.Repeat("a", 250) + "@b.example",
+	} {
+		h := hand(sendlog.Customer, sendlog.Confirm)
+		h.Address = bad
+		body, err := renderer.Render(h)
+		if !errors.Is(err, ErrAddress) || body != nil {
+			t.Errorf("Render to %q = %d bytes, %v, want ErrAddress", bad, len(body), err)
+		}
+		if err != nil && len(bad) > 1 && strings.Contains(err.Error(), bad) {
+			t.Errorf("the error repeats the address: %v", err)
+		}
+	}
+	for _, good := range []string{"a@b.example", "a+b@c.example", "o'neil@b.example", "\"a@b\"@x.example"} {
+		h := hand(sendlog.Customer, sendlog.Confirm)
+		h.Address = good
+		if _, err := renderer.Render(h); err != nil {
+			t.Errorf("Render to %q = %v", good, err)
+		}
+	}
+}
+
+func TestB61LineBreaksNeverMakeAHeader(t *testing.T) {
+	h := hand(sendlog.Customer, sendlog.Confirm)
+	h.Name = "A\nBcc: x@evil.example"
+	h.ResourceName = "Cut\r\n\r\n<b>"
+	h.Note = "\r\n.\r\nMAIL FROM:<x@evil.example>"
+	body := render(t, h)
+	p := parse(t, body)
+	checkEnvelope(t, p)
+	if got, want := p.header.Get("To"), `"A Bcc: x@evil.example" <zoe@customers.example>`; got != want {
+		t.Errorf("To = %q, want %q", got, want)
+	}
+	if got, want := p.subject(t), "Confirmed: Cut <b>, Thu 3 Dec 2026, 14:00"; got != want {
+		t.Errorf("Subject = %q, want %q", got, want)
+	}
+	if bytes.Contains(body, []byte("\r\n.\r\n")) {
+		t.Log("a lone dot stands in the body; the dialogue stuffs it")
+	}
+}
+
+// checkEnvelope fails unless the mail has each header once, one recipient and no copy.
+func checkEnvelope(t *testing.T, p parsed) {
+	t.Helper()
+	for name, values := range p.header {
+		if len(values) != 1 {
+			t.Errorf("header %s stands %d times", name, len(values))
+		}
+		if !slices.Contains([]string{
+			"Auto-Submitted", "Content-Type", "Date", "From", "Message-Id", "Mime-Version",
+			"Reply-To", "Slotwise-Hand", "Subject", "To", "X-Auto-Response-Suppress",
+		}, name) {
+			t.Errorf("header %s: %q", name, values)
+		}
+	}
+	for name, want := range map[string]string{"To": "zoe@customers.example", "From": "bookings@slotwise.example", "Reply-To": "host@rooms.example"} {
+		list, err := p.header.AddressList(name)
+		if err != nil || len(list) != 1 || list[0].Address != want {
+			t.Errorf("%s = %v, %v, want one address, %s", name, list, err, want)
+		}
+	}
+}
+
+func TestB64LongSubject(t *testing.T) {
+	h := hand(sendlog.Customer, sendlog.Confirm)
+	for offset := range 30 { // each offset may put the fold elsewhere
+		h.ResourceName = strings.Repeat("x", offset) + strings.Repeat("Grüße 🎉 ", 40)[:300-offset] // may cut a rune
+		h.ResourceName = strings.TrimSpace(strings.ToValidUTF8(h.ResourceName, ""))
+		body := render(t, h)
+		checkLines(t, body)
+		if got, want := parse(t, body).subject(t), "Confirmed: "+h.ResourceName+", Thu 3 Dec 2026, 14:00"; got != want {
+			t.Errorf("Subject = %q, want %q", got, want)
+		}
+	}
+}
+
+var encodedWord = regexp.MustCompile(`=\?[^? ]+\?[bqBQ]\?[^? ]*\?=`)
+
+// checkLines fails on a line that SMTP or RFC 2047 §2 does not allow.
+func checkLines(t *testing.T, body []byte) {
+	t.Helper()
+	head := true
+	for line := range strings.SplitSeq(string(body), "\r\n") {
+		head = head && line != ""
+		switch {
+		case strings.ContainsAny(line, "\r\n\x00"):
+			t.Errorf("bare line break or null in %q", line)
+		case len(line) > 998:
+			t.Errorf("line of %d bytes", len(line))
+		case head && encodedWord.MatchString(line) && len(line) > 76:
+			t.Errorf("header line with encoded words of %d bytes: %q", len(line), line)
+		case head && strings.TrimSpace(line) == "" && line != "":
+			t.Errorf("header line of spaces only")
+		}
+		for _, word := range encodedWord.FindAllString(line, -1) {
+			if head && len(word) > 75 {
+				t.Errorf("encoded word of %d bytes", len(word))
+			}
+		}
+	}
+}
+
+func TestB83TypedTextIsNoMarkup(t *testing.T) {
+	const link = `</p><a href="https://evil.example">verify</a>`
+	h := hand(sendlog.Customer, sendlog.Confirm)
+	h.Name, h.Note, h.ResourceName = link, "javascript:alert(1)\n"+link, `"><img src=x onerror=alert(1)>`
+	p := parse(t, render(t, h))
+	for _, tag := range []string{"<a", "<img", "evil.example\""} {
+		if strings.Contains(p.html, tag) {
+			t.Errorf("the HTML part has %q:\n%s", tag, p.html)
+		}
+	}
+	if n := strings.Count(p.html, "&lt;/p&gt;&lt;a href="); n != 2 {
+		t.Errorf("the HTML part shows the text %d times, want 2:\n%s", n, p.html)
+	}
+	if n := strings.Count(p.text, link); n != 2 {
+		t.Errorf("the text part has the text unchanged %d times, want 2:\n%s", n, p.text)
+	}
+}
+
+func TestTextThatReordersIsDropped(t *testing.T) {
+	h := hand(sendlog.Customer, sendlog.Confirm)
+	h.Name, h.ResourceName = "A\u202eB\u2066C", "=?utf-8?q?Free_money?="
+	p := parse(t, render(t, h))
+	if !strings.Contains(p.text, "Hello ABC,") {
+		t.Errorf("text:\n%s", p.text)
+	}
+	if got := p.subject(t); strings.Contains(got, "Free money") {
+		t.Errorf("Subject = %q: typed text was decoded", got)
+	}
+}
+
+func TestUnknownKind(t *testing.T) {
+	for role, kind := range map[sendlog.Role]sendlog.Kind{
+		sendlog.Host:     sendlog.Reminder, // reminders are the customer's
+		sendlog.Customer: sendlog.Notice,
+		"":               sendlog.WebhookFor,
+	} {
+		if _, err := renderer.Render(hand(role, kind)); err == nil {
+			t.Errorf("a mail of kind %s for role %q", kind, role)
+		}
+	}
+}
+
+func FuzzRender(f *testing.F) {
+	f.Add("Zoë", "note", "Room")
+	f.Add("A\r\nBcc: x@evil.example", "\r\n.\r\n", "=?utf-8?q?=0D=0A?=")
+	f.Add(strings.Repeat(" ", 200), strings.Repeat("x", 2000), strings.Repeat("🎉", 200))
+	f.Add("\"\\", "\x00\xff", "a,b;c:<d>")
+	tag := regexp.MustCompile(`<[^>]*>?`)
+	_, usual, err := content{Rows: []row{{Lines: []string{"a", "b"}}}}.bodies()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, name, note, resource string) {
+		h := hand(sendlog.Customer, sendlog.Confirm)
+		h.Name, h.Note, h.ResourceName = name, note, resource
+		body := render(t, h)
+		checkLines(t, body)
+		p := parse(t, body)
+		checkEnvelope(t, p)
+		for _, typed := range []string{p.text, p.html} {
+			if strings.ContainsRune(typed, 0) {
+				t.Error("a null in the body")
+			}
+		}
+		for _, tag := range tag.FindAllString(p.html, -1) {
+			if !strings.Contains(usual, tag) {
+				t.Errorf("tag %q in the HTML part", tag)
+			}
+		}
+	})
+}
