@@ -41,7 +41,7 @@ create table notifier.send_log (
     constraint send_log_sent_was_accepted check (state <> 'sent' or accepted_at is not null),
     constraint send_log_closed_has_reason check (state not in ('refused', 'held', 'skipped') or reason is not null),
     constraint send_log_reason_length check (char_length(reason) <= 1024),
-    constraint send_log_payload_size check (octet_length(payload::text) <= 65536)
+    constraint send_log_payload_size check (octet_length(payload::text) <= 131072)
 );
 comment on column notifier.send_log.payload is 'the facts that the message tells, the same on every try; no person';
 comment on column notifier.send_log.quiet_until is 'until then no other mail of this booking and role is handed; only rises';
