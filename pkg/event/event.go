@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -131,6 +132,10 @@ func Decode(body []byte) (Event, error) {
 	return e, nil
 }
 
+// zoneForm is the form of names in the time zone database. Nothing that PostgreSQL or a mail
+// could not carry passes.
+var zoneForm = regexp.MustCompile(`^[A-Za-z0-9_+/-]{1,64}$`)
+
 // fault names the first thing that is wrong with the event, or is empty.
 func (e Event) fault() string {
 	d := e.Data
@@ -151,8 +156,10 @@ func (e Event) fault() string {
 		return "unknown status"
 	case e.Time.IsZero() || d.Start.IsZero() || !d.End.After(d.Start):
 		return "time, start or end is missing or out of order"
-	case d.Zone == "" || d.Seats < 1:
-		return "zone or seats is missing"
+	case !zoneForm.MatchString(d.Zone):
+		return "zone has not the form of a time zone's name"
+	case d.Seats < 1:
+		return "seats is missing"
 	}
 	return ""
 }

@@ -100,6 +100,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"unknown status":      func(e *event.Event) { e.Data.Status = "held" },
 		"end before start":    func(e *event.Event) { e.Data.End = e.Data.Start },
 		"no zone":             func(e *event.Event) { e.Data.Zone = "" },
+		"null in zone":        func(e *event.Event) { e.Data.Zone = "Europe/\x00Berlin" },
 		"no seats":            func(e *event.Event) { e.Data.Seats = 0 },
 		"booking no UUID":     func(e *event.Event) { e.Data.Booking, e.Subject, e.ID = "b1", "b1", "booking-b1-v3" },
 		"resource with dot":   func(e *event.Event) { e.Data.Resource = "a.b" },
