@@ -160,7 +160,10 @@ func (d *dialogue) auth(arg string) bool {
 			user, password = parts[1], parts[2]
 		}
 	case "LOGIN":
-		user = decode64(d.challenge("Username:"))
+		if !initial {
+			response = d.challenge("Username:")
+		}
+		user = decode64(response)
 		password = decode64(d.challenge("Password:"))
 	default:
 		return d.answer("504 5.5.4 unknown mechanism")
@@ -190,12 +193,12 @@ func (d *dialogue) mail(arg string) bool {
 	switch {
 	case !d.greeted:
 		return d.answer("503 5.5.1 EHLO first")
-	case d.server.o.User != "" && d.user == "":
-		return d.answer("530 5.7.0 authentication required")
-	case d.inMail:
-		return d.answer("503 5.5.1 nested MAIL")
 	case !ok:
 		return d.answer("501 5.5.4 MAIL FROM:<address>")
+	case d.inMail:
+		return d.answer("503 5.5.1 nested MAIL")
+	case d.server.o.User != "" && d.user == "":
+		return d.answer("530 5.7.0 authentication required")
 	case size > d.server.o.MaxSize:
 		return d.answer("552 5.3.4 too large")
 	}
