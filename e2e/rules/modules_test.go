@@ -99,7 +99,7 @@ func accountedFor(files tree) []string {
 			continue
 		}
 		for _, r := range requirements(files[name]) {
-			if !r.indirect && !strings.Contains(files[list], "`"+r.path+"`") {
+			if !r.indirect && !strings.Contains(files[list], "| "+r.path+" |") {
 				found = append(found, fmt.Sprintf("%s: %s is not in %s", name, r.path, list))
 			}
 		}
