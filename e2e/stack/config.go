@@ -21,6 +21,7 @@ type Config struct {
 
 	// Servers that run already: those are used, and none is started.
 	DatabaseURL string // an administrator's
+	Password    string // that all roles have on that server already; default: each gets one of its own
 	NATSURL     string
 	SMTPURL     string
 

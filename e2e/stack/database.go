@@ -65,9 +65,16 @@ func (db *database) prepare(ctx context.Context, c *Config) error {
 		db.admin.Path = "/" + databaseName
 	}
 	for _, role := range roles {
+		if c.Password != "" {
+			db.words[role] = c.Password
+			continue
+		}
 		if db.words[role], err = secret(c.Dir, role); err != nil {
 			return err
 		}
+	}
+	if c.Password != "" {
+		return nil // whoever set it has applied the roles too
 	}
 	return db.applyRoles(ctx, filepath.Join(c.Root, "deploy", "postgres", "roles.sql"))
 }
