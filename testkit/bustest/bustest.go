@@ -4,6 +4,10 @@
 //	bus := bustest.New(t)
 //	js := bus.JetStream("topology") // as that user, with that user's rights
 //
+// TEST_NATS_IMAGE makes it a Docker container of that image, through ory/dockertest: the same
+// test, the same file, another server. Only a server that is changed by [Change] stays in the
+// process, because no image can be told so.
+//
 // Each server has its own keys, port and store. The port and the store stay over Stop and
 // Start, so that clients reconnect to it; Wipe loses the store. A kill -9 and a freeze need a
 // process: e2e/stack has them.
@@ -35,10 +39,10 @@ import (
 // Admin is a user of tests only, who may do everything in the account of Slotwise.
 const Admin = "admin"
 
-// account is the one account of nats.conf.
-const account = "SLOTWISE"
-
-const readyTimeout = 30 * time.Second
+const (
+	readyTimeout = 30 * time.Second
+	stopTimeout  = 30 * time.Second
+)
 
 // Option changes a server before its first start.
 type Option func(*Server)
@@ -64,8 +68,15 @@ type Server struct {
 	port       int    // -1 before the first start
 	syncAlways bool
 	changes    []func(*server.Options)
+	image      string // of the container; "": in this process
 	log        *log
-	running    *server.Server
+	running    running
+}
+
+// running is a started server.
+type running interface {
+	// stop ends it cleanly and waits for that.
+	stop(ctx context.Context) error
 }
 
 // New starts a server that ends with tb. Its log is shown when tb fails.
@@ -75,6 +86,9 @@ func New(tb testing.TB, opts ...Option) *Server {
 	s := &Server{tb: tb, store: filepath.Join(dir, "store"), config: filepath.Join(dir, "nats.conf"), port: -1, log: &log{}}
 	for _, opt := range opts {
 		opt(s)
+	}
+	if len(s.changes) == 0 {
+		s.image = os.Getenv("TEST_NATS_IMAGE")
 	}
 	var err error
 	if s.keys, err = natskeys.Ensure(filepath.Join(dir, "keys"), append(natskeys.Users(), Admin)...); err != nil {
@@ -91,27 +105,43 @@ func New(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// writeConfig writes nats.conf with the public keys that it refers to above it.
+// writeConfig writes nats.conf with the public keys that it refers to above it, the user of
+// tests among the others, and without its sync to disk unless that is wanted.
 func (s *Server) writeConfig() error {
 	root, err := checkout.Root()
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(root, "deploy", "nats", "nats.conf"))
+	content, err := os.ReadFile(filepath.Join(root, "deploy", "nats", "nats.conf"))
 	if err != nil {
 		return fmt.Errorf("read nats.conf: %w", err)
 	}
+	text, err := replace(string(content), "users: [", "users: [\n      { nkey: $"+natskeys.Variable(Admin)+" }\n")
+	if err == nil && !s.syncAlways {
+		text, err = replace(text, "sync_interval: always", "")
+	}
+	if err != nil {
+		return err
+	}
 	var variables strings.Builder
-	for _, user := range natskeys.Users() {
+	for _, user := range append(natskeys.Users(), Admin) {
 		name := natskeys.Variable(user)
-		if strings.Contains(string(text), "$"+name) { // one that is not used is refused
+		if strings.Contains(text, "$"+name) { // one that is not used is refused
 			fmt.Fprintf(&variables, "%s: %s\n", name, s.keys.Public(user))
 		}
 	}
-	if err := os.WriteFile(s.config, append([]byte(variables.String()), text...), 0o600); err != nil {
+	if err := os.WriteFile(s.config, []byte(variables.String()+text), 0o644); err != nil { //nolint:gosec // a container's user reads it; public keys
 		return fmt.Errorf("write nats.conf: %w", err)
 	}
 	return nil
+}
+
+// replace replaces the one place in nats.conf that has these words.
+func replace(text, words, by string) (string, error) {
+	if strings.Count(text, words) != 1 {
+		return "", fmt.Errorf("nats.conf has %q %d times, wanted once", words, strings.Count(text, words))
+	}
+	return strings.Replace(text, words, by, 1), nil
 }
 
 // Start starts the server again after Stop, on the same port, with the same store.
@@ -120,46 +150,51 @@ func (s *Server) Start() {
 	if s.running != nil {
 		s.tb.Fatal("nats-server: started twice")
 	}
-	o, err := s.options()
-	if err != nil {
+	start := s.startHere
+	if s.image != "" {
+		start = s.startContainer
+	}
+	if err := start(); err != nil {
 		s.tb.Fatalf("nats-server: %v", err)
 	}
-	ns, err := server.NewServer(o)
-	if err != nil {
-		s.tb.Fatalf("nats-server: %v", err)
-	}
-	ns.SetLoggerV2(s.log, false, false, false)
-	ns.Start()
-	s.running = ns
-	if !ns.ReadyForConnections(readyTimeout) {
-		s.tb.Fatalf("nats-server: not ready after %s", readyTimeout)
-	}
-	tcp, ok := ns.Addr().(*net.TCPAddr)
-	if !ok {
-		s.tb.Fatalf("nats-server: address %v", ns.Addr())
-	}
-	s.port = tcp.Port
 }
 
-func (s *Server) options() (*server.Options, error) {
+// startHere starts it in this process.
+func (s *Server) startHere() error {
 	o, err := server.ProcessConfigFile(s.config)
 	if err != nil {
-		return nil, fmt.Errorf("read nats.conf: %w", err)
+		return fmt.Errorf("read nats.conf: %w", err)
 	}
 	o.Host, o.Port, o.StoreDir = "127.0.0.1", s.port, s.store
 	o.NoSigs = true
-	if !s.syncAlways {
-		o.SyncAlways = false
-	}
-	for _, a := range o.Accounts {
-		if a.Name == account {
-			o.Nkeys = append(o.Nkeys, &server.NkeyUser{Nkey: s.keys.Public(Admin), Account: a})
-		}
-	}
 	for _, change := range s.changes {
 		change(o)
 	}
-	return o, nil
+	ns, err := server.NewServer(o)
+	if err != nil {
+		return err
+	}
+	ns.SetLoggerV2(s.log, false, false, false)
+	ns.Start()
+	s.running = inProcess{ns}
+	if !ns.ReadyForConnections(readyTimeout) {
+		return fmt.Errorf("not ready after %s", readyTimeout)
+	}
+	tcp, ok := ns.Addr().(*net.TCPAddr)
+	if !ok {
+		return fmt.Errorf("address %v", ns.Addr())
+	}
+	s.port = tcp.Port
+	return nil
+}
+
+// inProcess is a server in this process.
+type inProcess struct{ server *server.Server }
+
+func (p inProcess) stop(context.Context) error {
+	p.server.Shutdown()
+	p.server.WaitForShutdown()
+	return nil
 }
 
 // Stop ends the server, if it runs, and waits for it: connections are cut, the store stays.
@@ -167,8 +202,12 @@ func (s *Server) Stop() {
 	if s.running == nil {
 		return
 	}
-	s.running.Shutdown()
-	s.running.WaitForShutdown()
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.tb.Context()), stopTimeout)
+	defer cancel()
+	if err := s.running.stop(ctx); err != nil {
+		s.tb.Errorf("nats-server: %v", err)
+	}
 	s.running = nil
 }
 

@@ -124,9 +124,11 @@ func publish(t *testing.T, js jetstream.JetStream) {
 
 func waitConnected(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !js.Conn().IsConnected(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := time.After(10 * time.Second); !js.Conn().IsConnected(); {
+		select {
+		case <-deadline:
 			t.Fatal("the client does not reconnect")
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

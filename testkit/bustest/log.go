@@ -19,12 +19,16 @@ type log struct {
 const logLimit = 2000
 
 func (l *log) add(level, format string, args ...any) {
+	l.line(time.Now().Format("15:04:05.000 ") + level + " " + fmt.Sprintf(format, args...))
+}
+
+func (l *log) line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.lines) == logLimit {
 		l.lines = l.lines[logLimit/2:]
 	}
-	l.lines = append(l.lines, time.Now().Format("15:04:05.000 ")+level+" "+fmt.Sprintf(format, args...))
+	l.lines = append(l.lines, text)
 }
 
 func (l *log) Noticef(format string, v ...any) { l.add("INF", format, v...) }
