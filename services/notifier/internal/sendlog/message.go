@@ -108,6 +108,11 @@ type Hand struct {
 	// FirstNews says that no confirmation of this role was sent or may have been: a move is
 	// then worded as one.
 	FirstNews bool
+
+	Attempts int    // 4xx answers to this message so far
+	Unknowns int    // hands before this one that may have left a copy
+	Late     bool   // past due by Times.Late when it was handed: SEND_RATE paces it
+	Lease    *Lease // until when it may go on
 }
 
 // To is the address that the mail goes to.

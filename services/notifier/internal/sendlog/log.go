@@ -1,0 +1,72 @@
+package sendlog
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Log is the send log of one installation, as one process sees it. Its methods may be called
+// from many goroutines.
+type Log struct {
+	pool  *pgxpool.Pool
+	times Times
+	woken chan struct{}
+}
+
+// New returns the log in pool's database. The times must have passed [Times.Check].
+func New(pool *pgxpool.Pool, times Times) *Log {
+	return &Log{pool: pool, times: times, woken: make(chan struct{}, 1)}
+}
+
+// Times are the times that the log keeps to.
+func (l *Log) Times() Times { return l.times }
+
+// Woken receives after this process has planned rows or written results: there may be
+// something to hand. Signals that nobody has taken yet are one.
+func (l *Log) Woken() <-chan struct{} { return l.woken }
+
+func (l *Log) wake() {
+	select {
+	case l.woken <- struct{}{}:
+	default:
+	}
+}
+
+// generic makes PostgreSQL plan the statements that follow in a batch once for all values.
+// With the values known it would choose other, slower plans for the claim and plan it each
+// time: half the rate.
+const generic = `select set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+// batch is a transaction of one round trip: without BEGIN it needs no client to end, so a
+// frozen process holds no locks.
+func batch() *pgx.Batch {
+	b := &pgx.Batch{}
+	b.Queue(generic)
+	return b
+}
+
+// name is what names a hand.
+type name struct{ Key, Token string }
+
+// names runs a statement that returns names of hands, planned once for all values.
+func (l *Log) names(ctx context.Context, sql string, args ...any) (map[name]bool, error) {
+	b := batch()
+	b.Queue(sql, args...)
+	results := l.pool.SendBatch(ctx, b)
+	defer results.Close() //nolint:errcheck // closed below as well, where its error counts
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	rows, _ := results.Query() // the collector reports this error too
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[name])
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[name]bool, len(found))
+	for _, n := range found {
+		all[n] = true
+	}
+	return all, results.Close()
+}
