@@ -35,6 +35,11 @@ type Times struct {
 	Idle    time.Duration // a connection without work is closed after this
 	Base    time.Duration // first wait for a connection that can't be had
 	Max     time.Duration // longest wait for one
+
+	Audit  time.Duration // from one audit to the next
+	Young  time.Duration // an outbox row younger than this ends the audit's walk: one before it may not be committed yet
+	Missed time.Duration // the audit plans a reminder this long after remind_at, or after a quarter of the lead if that is less
+	Rewind time.Duration // how often the audit's mark goes back, and how far
 }
 
 // DefaultTimes are the times that production runs with.
@@ -48,6 +53,7 @@ func DefaultTimes() Times {
 		Late: 10 * time.Minute, CatchUp: 24 * time.Hour, Overdue: 5 * time.Minute,
 		Poll: 5 * time.Second, Connect: 30 * time.Second, Greet: 5 * time.Minute, Idle: 30 * time.Second,
 		Base: time.Second, Max: time.Minute,
+		Audit: time.Minute, Young: 2 * time.Minute, Missed: 5 * time.Minute, Rewind: time.Hour,
 	}
 }
 
@@ -80,6 +86,7 @@ func (t Times) Check() error {
 		{t.Lease <= t.Cap, "lease <= cap"},
 		{t.Base <= t.Max, "base <= max"},
 		{len(t.Steps) > 0 && slices.IsSorted(t.Steps) && t.Steps[0] > 0, "the waits after a 4xx rise"},
+		{0 < t.Audit && t.Audit < t.Rewind && t.Young > 0 && t.Missed > 0, "0 < audit < rewind, young and missed"},
 		{t.MaxAttempts > 0 && t.MaxUnknowns > 0 && t.GiveUp > 0, "every limit is positive"},
 		{0 < t.Overdue && t.Overdue <= t.Late && t.Late < t.CatchUp, "overdue <= late < catch-up limit"},
 	}

@@ -17,6 +17,7 @@ func rehearse(env *config.Reader, t Times) Times {
 		"dot": &t.Dot, "answer": &t.Answer, "lease": &t.Lease, "renew": &t.Renew, "cap": &t.Cap, "sweep": &t.Sweep, "quiet": &t.Quiet,
 		"giveup": &t.GiveUp, "late": &t.Late, "catchup": &t.CatchUp, "overdue": &t.Overdue,
 		"poll": &t.Poll, "connect": &t.Connect, "greet": &t.Greet, "idle": &t.Idle, "base": &t.Base, "max": &t.Max,
+		"audit": &t.Audit, "young": &t.Young, "missed": &t.Missed, "rewind": &t.Rewind,
 	}
 	for pair := range strings.SplitSeq(text, ",") {
 		if pair == "" {
