@@ -1,5 +1,5 @@
-// Package ca is a certificate authority for tests and `make run`: it lives as long as its
-// process and signs certificates for servers on this machine.
+// Package ca is a certificate authority for tests and `make run`: it signs certificates for
+// servers on this machine, and lives as long as its process or its folder.
 package ca
 
 import (
@@ -10,14 +10,17 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 )
 
-// lifetime of what is signed. Clocks of clients may be an hour behind.
-const lifetime = 30 * 24 * time.Hour
+// lifetime of the authority and of what it signs. Clocks of clients may be an hour behind.
+const lifetime = 365 * 24 * time.Hour
 
 // CA is a certificate authority of its own.
 type CA struct {
@@ -39,6 +42,41 @@ func New() (*CA, error) {
 		return nil, fmt.Errorf("make a certificate authority: %w", err)
 	}
 	return &CA{certificate: parsed, key: key}, nil
+}
+
+// Ensure reads the authority of a folder, and makes a new one when there is none, or when it
+// ends within a month. The folder has two files, ca.pem and ca.key; the key is for its owner only.
+func Ensure(dir string) (*CA, error) {
+	certificate, key := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
+	if c, err := load(certificate, key); err == nil && time.Until(c.certificate.NotAfter) > 30*24*time.Hour {
+		return c, nil
+	}
+	c, err := New()
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(c.key)
+	if err != nil {
+		return nil, fmt.Errorf("encode the authority's key: %w", err)
+	}
+	err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600),
+		os.WriteFile(certificate, c.PEM(), 0o600))
+	if err != nil {
+		return nil, fmt.Errorf("keep the authority: %w", err)
+	}
+	return c, nil
+}
+
+func load(certificate, key string) (*CA, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("read the authority: %w", err)
+	}
+	private, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("read the authority: its key is of another kind")
+	}
+	return &CA{certificate: pair.Leaf, key: private}, nil
 }
 
 // Issue signs a server's certificate for names and IP addresses.

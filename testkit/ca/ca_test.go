@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/slotwise/slotwise/testkit/ca"
@@ -46,6 +48,34 @@ func TestClientsTrustOnlyTheirAuthority(t *testing.T) {
 				t.Errorf("handshake: %v", err)
 			}
 		})
+	}
+}
+
+func TestEnsureKeepsTheAuthority(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	var seen []string
+	for range 2 {
+		c, err := ca.Ensure(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Issue("localhost"); err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, string(c.PEM()))
+	}
+	if seen[0] != seen[1] {
+		t.Error("the second one is another authority")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.key"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := ca.Ensure(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(c.PEM()) == seen[0] {
+		t.Error("an authority without its key is still used")
 	}
 }
 
