@@ -22,15 +22,17 @@ import (
 // Settings say which server to use, and how.
 type Settings struct {
 	URL      *url.URL
-	ExecMode pgx.QueryExecMode
-	Pool     int // most connections
+	ExecMode pgx.QueryExecMode // 0: cache_statement, or cache_describe when there is a pooler
+	Pool     int               // most connections
 	Service  string
 }
 
+// execModes lacks pgx's describe_exec: it prepares in one round trip and runs in the next,
+// which a pooler may tear apart.
 var execModes = map[string]pgx.QueryExecMode{
+	"auto":            0,
 	"cache_statement": pgx.QueryExecModeCacheStatement,
 	"cache_describe":  pgx.QueryExecModeCacheDescribe,
-	"describe_exec":   pgx.QueryExecModeDescribeExec,
 	"exec":            pgx.QueryExecModeExec,
 	"simple_protocol": pgx.QueryExecModeSimpleProtocol,
 }
@@ -40,8 +42,8 @@ func Read(env *config.Reader, service string, pool int) Settings {
 	return Settings{
 		Service: service,
 		URL:     env.URL("DATABASE_URL", "", "PostgreSQL, as postgres://user:password@host/database", "postgres", "postgresql"),
-		ExecMode: execModes[env.Choice("DATABASE_EXEC_MODE", "how statements are sent; exec or simple_protocol behind a pooler in transaction mode",
-			"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol")],
+		ExecMode: execModes[env.Choice("DATABASE_EXEC_MODE", "how statements are sent; auto prepares them (cache_statement) unless there is a pooler in between (then cache_describe)",
+			"auto", "cache_statement", "cache_describe", "exec", "simple_protocol")],
 		Pool: env.Int("DATABASE_POOL", pool, 2, 1000, "most connections to PostgreSQL"),
 	}
 }
@@ -58,7 +60,12 @@ func Open(ctx context.Context, s Settings, watch *admin.Server) (*pgxpool.Pool, 
 	settings.MaxConnLifetime = time.Hour
 	settings.MaxConnLifetimeJitter = 10 * time.Minute
 	settings.ConnConfig.ConnectTimeout = 5 * time.Second
-	settings.ConnConfig.DefaultQueryExecMode = s.ExecMode
+	if s.ExecMode == 0 {
+		settings.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+		settings.BeforeConnect = new(route).choose
+	} else {
+		settings.ConnConfig.DefaultQueryExecMode = s.ExecMode
+	}
 	settings.ConnConfig.RuntimeParams["application_name"] = "slotwise-" + s.Service
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
@@ -72,12 +79,14 @@ func Open(ctx context.Context, s Settings, watch *admin.Server) (*pgxpool.Pool, 
 }
 
 // OpenURL is [Open] for a program that needs one connection for a while, such as a migration.
+// It keeps nothing in the session, so that a pooler may stand in between.
 func OpenURL(ctx context.Context, u *url.URL) (*pgx.Conn, error) {
 	settings, err := pgx.ParseConfig(u.String())
 	if err != nil {
 		return nil, errors.New("DATABASE_URL is not understood: check its host, port and parameters")
 	}
 	settings.ConnectTimeout = 5 * time.Second
+	settings.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := pgx.ConnectConfig(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)

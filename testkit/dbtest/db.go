@@ -1,11 +1,13 @@
 package dbtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -48,16 +50,32 @@ func New(tb testing.TB) *DB {
 }
 
 // URL is for logging in as role, one of deploy/postgres/roles.sql; "" is the administrator.
-func (db *DB) URL(role string) string {
-	c := db.server.admin
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(c.User, c.Password), Path: "/" + db.Name}
+// With TEST_POOLER roles come through the pooler, the administrator never does.
+func (db *DB) URL(role string) string { return db.server.url(db.Name, role) }
+
+func (s *server) url(database, role string) string {
+	c := s.admin
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(c.User, c.Password), Path: "/" + database}
 	u.Host = net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
-	if role != "" {
-		u.User = url.UserPassword(role, Password)
-	}
+	query := url.Values{}
 	if c.TLSConfig == nil {
-		u.RawQuery = "sslmode=disable"
+		query.Set("sslmode", "disable")
 	}
+	if role == "" {
+		u.RawQuery = query.Encode()
+		return u.String()
+	}
+	u.User = url.UserPassword(role, Password)
+	mode := os.Getenv("TEST_EXEC_MODE")
+	if s.pooler != nil {
+		u.Host = s.pooler.Addr()
+		query.Set("sslmode", "disable")
+		mode = cmp.Or(mode, "cache_describe")
+	}
+	if mode != "" {
+		query.Set("default_query_exec_mode", mode)
+	}
+	u.RawQuery = query.Encode()
 	return u.String()
 }
 

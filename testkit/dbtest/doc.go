@@ -14,6 +14,11 @@
 // binary; TEST_POSTGRES_IMAGE makes that a Docker container. The program testkit/cmd/testdb
 // starts one for many test binaries.
 //
+// TEST_POOLER=1 puts PgBouncer in transaction mode between the server and all roles, and
+// TEST_EXEC_MODE names how pgx sends their statements (behind a pooler cache_describe, else
+// pgx's own default): the same tests then show what works there (see
+// [github.com/slotwise/slotwise/testkit/pooler]).
+//
 // Everybody logs in as a real role with its real rights and timeouts. Roles belong to the
 // whole server: they all get [Password] there.
 package dbtest

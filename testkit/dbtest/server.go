@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/slotwise/slotwise/testkit/pooler"
 	"github.com/slotwise/slotwise/testkit/postgres"
 )
 
@@ -20,6 +21,8 @@ const Password = "slotwise-test"
 type server struct {
 	admin    *pgx.ConnConfig // for the maintenance database
 	template string
+	roles    []string       // who may log in
+	pooler   *pooler.Pooler // between roles and server; nil: none
 }
 
 // shared is the server of this test binary, prepared at most once. It is never stopped here:
@@ -35,7 +38,11 @@ var shared = sync.OnceValues(func() (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the administrator's URL: %w", err)
 	}
-	return prepare(ctx, config)
+	s, err := prepare(ctx, config)
+	if err == nil && os.Getenv("TEST_POOLER") != "" {
+		err = s.startPooler(ctx)
+	}
+	return s, err
 })
 
 // lockSetup is held while roles and templates are made: they belong to the whole server, and
@@ -107,14 +114,26 @@ func (s *server) build(ctx context.Context, conn *pgx.Conn, source *source) erro
 	return err
 }
 
+// startPooler puts PgBouncer between the roles and the server.
+func (s *server) startPooler(ctx context.Context) (err error) {
+	urls := make([]string, 0, len(s.roles))
+	for _, role := range s.roles {
+		urls = append(urls, s.url(s.admin.Database, role))
+	}
+	if s.pooler, err = pooler.Start(ctx, urls...); err != nil {
+		return fmt.Errorf("start the pooler of TEST_POOLER: %w", err)
+	}
+	return nil
+}
+
 // allowLogins gives each role of ours the password of tests.
 func (s *server) allowLogins(ctx context.Context, conn *pgx.Conn) error {
 	rows, _ := conn.Query(ctx, `select rolname from pg_roles where rolname like 'slotwise\_%' and rolcanlogin order by 1`)
-	roles, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
+	var err error
+	if s.roles, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return fmt.Errorf("list roles: %w", err)
 	}
-	for _, role := range roles {
+	for _, role := range s.roles {
 		if _, err := conn.Exec(ctx, `alter role `+pgx.Identifier{role}.Sanitize()+` password '`+Password+`'`); err != nil {
 			return fmt.Errorf("set the password of %s: %w", role, err)
 		}

@@ -148,7 +148,7 @@ func (p *Pooler) Through(direct string) string {
 	if err != nil {
 		return "" // Start has parsed it
 	}
-	u.Host, u.RawQuery = p.addr, "sslmode=disable"
+	u.Host, u.RawQuery = p.addr, "sslmode=disable" // what the direct way asks for stays behind
 	return u.String()
 }
 
