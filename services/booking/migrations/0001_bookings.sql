@@ -62,6 +62,9 @@ comment on column booking.bookings.told_customer is 'the version that last owed 
 comment on column booking.bookings.told_host is 'the version that last owed the host a mail; 0: never';
 
 create index bookings_remind on booking.bookings (remind_at, id) where remind_at is not null;
+-- The bookings whose reminder is due and whose start is ahead, whatever their leads: the
+-- notifier's audit asks for them every minute.
+create index bookings_reminder_window on booking.bookings using gist (tstzrange(remind_at, starts_at)) where remind_at is not null;
 create index bookings_resource on booking.bookings (resource, starts_at);
 
 create table booking.contacts (

@@ -80,13 +80,15 @@ create table notifier.hands (
 comment on column notifier.hands.unknown is 'marked: a copy is possible because of this hand, whatever came later';
 
 create table notifier.progress (
-    name       text        not null,
-    mark       bigint      not null,
-    rewound_at timestamptz not null default clock_timestamp(),
-    passed_at  timestamptz not null default clock_timestamp(),
+    name        text        not null,
+    mark        bigint      not null,
+    rewind_mark bigint      not null default 0,
+    rewound_at  timestamptz not null default clock_timestamp(),
+    passed_at   timestamptz not null default clock_timestamp(),
     constraint progress_pkey primary key (name)
 );
 comment on column notifier.progress.mark is 'outbox rows up to this id have been audited';
+comment on column notifier.progress.rewind_mark is 'where the mark stood at rewound_at: it goes back there an hour later';
 insert into notifier.progress (name, mark) values ('audit', 0);
 
 create table notifier.switches (
