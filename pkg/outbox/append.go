@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 
@@ -35,11 +36,12 @@ type Event struct {
 // Queue adds the insert of e to batch, which belongs to the transaction of the change that e
 // tells.
 func (t Table) Queue(batch *pgx.Batch, e Event) {
-	headers := e.Headers
-	if headers == nil {
-		headers = map[string]string{}
+	headers := []byte("{}")
+	if len(e.Headers) > 0 {
+		headers, _ = json.Marshal(e.Headers) //nolint:errcheck // strings always encode
 	}
+	// Text: a map has no type of its own where statements are not described first.
 	batch.Queue(`
 		insert into `+t.name+` (key, subject, message_id, headers, payload)
-		values ($1, $2, $3, $4, $5)`, e.Key, e.Subject, e.MessageID, headers, e.Payload)
+		values ($1, $2, $3, $4, $5)`, e.Key, e.Subject, e.MessageID, string(headers), e.Payload)
 }

@@ -72,13 +72,25 @@ func Migrate(ctx context.Context, conn *pgx.Conn, schema string, files fs.FS) er
 	return nil
 }
 
-const lockMigrations = `select pg_advisory_xact_lock(hashtextextended('slotwise migrations of ' || $1, 0))`
+// lockMigrations waits until nobody else migrates schema. That may take as long as building
+// an index: the owner's lock timeout is for the tables, not for this.
+func lockMigrations(ctx context.Context, tx pgx.Tx, schema string) error {
+	if _, err := tx.Exec(ctx, `set local lock_timeout = 0`); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `select pg_advisory_xact_lock(hashtextextended('slotwise migrations of ' || $1, 0))`, schema)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `set local lock_timeout to default`)
+	return err
+}
 
 // prepare makes the schema and its list of migrations.
 func prepare(ctx context.Context, conn *pgx.Conn, schema string) error {
 	name := pgx.Identifier{schema}.Sanitize()
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockMigrations, schema); err != nil {
+		if err := lockMigrations(ctx, tx, schema); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
@@ -97,7 +109,7 @@ func prepare(ctx context.Context, conn *pgx.Conn, schema string) error {
 func apply(ctx context.Context, conn *pgx.Conn, schema string, m Migration) error {
 	table := pgx.Identifier{schema, "migrations"}.Sanitize()
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockMigrations, schema); err != nil {
+		if err := lockMigrations(ctx, tx, schema); err != nil {
 			return err
 		}
 		var checksum []byte
