@@ -24,12 +24,22 @@ var directions = map[string]struct{ code, tests []string }{
 	"e2e":                {code: []string{"pkg", "testkit"}},
 }
 
-// pure lists the packages whose code needs the standard library alone, each with what else it
-// may import: the contract that every consumer links, and the domain.
-var pure = map[string][]string{
-	"pkg/event":                         {"pkg/id"},
+// closed lists the packages whose code needs little: the standard library and what stands here.
+var closed = map[string][]string{
+	"pkg/event":                         {"pkg/id"}, // with pkg/id the contract that every consumer links
 	"pkg/id":                            nil,
-	"services/booking/internal/booking": nil,
+	"services/booking/internal/booking": nil, // the domain: values in, values out
+}
+
+// apart lists what packages of one service must not know: they meet in cmd. A transaction and its
+// SQL are the store's matter, a status code the api's, and app names what it needs of others.
+var apart = map[string][]string{
+	"services/booking/internal/app": {
+		"services/booking/internal/store", "services/booking/internal/api", "services/booking/internal/page", "github.com/jackc/pgx/",
+	},
+	"services/booking/internal/api":   {"services/booking/internal/store", "github.com/jackc/pgx/"},
+	"services/booking/internal/page":  {"services/booking/internal/store", "github.com/jackc/pgx/"},
+	"services/booking/internal/store": {"services/booking/internal/api", "services/booking/internal/page"},
 }
 
 // onlyForTests lists modules that what ships must not link.
@@ -43,26 +53,36 @@ var banned = []string{"github.com/stretchr/testify/"}
 func importDirections(files tree) []string {
 	var found []string
 	for _, s := range files.sources() {
-		from := part(s.path)
 		for _, spec := range s.Imports {
 			target, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
-				continue // the parser has taken it; it can be unquoted
+				continue // the parser took it, so it has its quotes
 			}
-			local, ours := strings.CutPrefix(target, module)
-			switch {
-			case hasAnyPrefix(target, banned):
-				found = append(found, s.at(spec, "nobody imports %s", target))
-			case ours && !mayImport(from, part(local), s.isTest()),
-				!s.isTest() && ships(from) && hasAnyPrefix(target, onlyForTests):
-				found = append(found, s.at(spec, "%s must not import %s", from, local))
-			case !s.isTest() && !mayImportPure(path.Dir(s.path), local, target):
-				found = append(found, s.at(spec, "%s must not import %s", path.Dir(s.path), local))
+			if reason := forbidden(s, target); reason != "" {
+				found = append(found, s.at(spec, "%s", reason))
 			}
 		}
 	}
 	slices.Sort(found)
 	return found
+}
+
+// forbidden says why s must not import target, or nothing.
+func forbidden(s source, target string) string {
+	dir, from := path.Dir(s.path), part(s.path)
+	local, ours := strings.CutPrefix(target, module)
+	only, isClosed := closed[dir]
+	switch {
+	case hasAnyPrefix(target, banned):
+		return "nobody imports " + target
+	case ours && !mayImport(from, part(local), s.isTest()),
+		!s.isTest() && ships(from) && hasAnyPrefix(target, onlyForTests):
+		return from + " must not import " + local
+	case !s.isTest() && isClosed && !isStandard(target) && !slices.Contains(only, local),
+		!s.isTest() && hasAnyPrefix(local, apart[dir]):
+		return dir + " must not import " + local
+	}
+	return ""
 }
 
 // part returns the module's folder that a path lies in.
@@ -80,11 +100,9 @@ func mayImport(from, to string, test bool) bool {
 	return from == to || slices.Contains(allowed.code, to) || test && slices.Contains(allowed.tests, to)
 }
 
-func mayImportPure(dir, local, target string) bool {
-	allowed, ok := pure[dir]
+func isStandard(target string) bool {
 	first, _, _ := strings.Cut(target, "/")
-	isStandard := !strings.Contains(first, ".")
-	return !ok || isStandard || slices.Contains(allowed, local)
+	return !strings.Contains(first, ".")
 }
 
 // ships tells whether a part is built into an image or handed to operators.
@@ -97,7 +115,7 @@ func hasAnyPrefix(s string, prefixes []string) bool {
 // TestShippedPrograms asks the go command what each shipped program links, through
 // dependencies too and as images are built: from its own go.mod.
 func TestShippedPrograms(t *testing.T) {
-	forbidden := slices.Concat(banned, onlyForTests)
+	testOnly := slices.Concat(banned, onlyForTests)
 	for from := range directions {
 		if !ships(from) {
 			continue
@@ -105,7 +123,7 @@ func TestShippedPrograms(t *testing.T) {
 		t.Run(from, func(t *testing.T) {
 			for _, dep := range dependencies(t, filepath.Join(root(t), from)) {
 				local, ours := strings.CutPrefix(dep, module)
-				if ours && !mayImport(from, part(local), false) || hasAnyPrefix(dep, forbidden) {
+				if ours && !mayImport(from, part(local), false) || hasAnyPrefix(dep, testOnly) {
 					t.Errorf("%s links %s", from, local)
 				}
 			}
