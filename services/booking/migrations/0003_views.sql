@@ -36,4 +36,8 @@ from booking.bookings;
 comment on view booking.for_scheduler is 'reminders owed; no person in it';
 
 grant select on booking.for_notifier, booking.outbox_for_notifier to slotwise_notifier;
+-- notifier.resend, called by the owner in psql: no person.
+grant usage on schema booking to slotwise_notifier_owner;
+grant select (booking, status, start_version, told_customer, told_host, starts_at, ends_at, seats, resource, zone, customer)
+    on booking.for_notifier to slotwise_notifier_owner;
 grant select on booking.for_scheduler to slotwise_scheduler;

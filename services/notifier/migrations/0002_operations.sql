@@ -46,17 +46,18 @@ comment on view notifier.messages is 'the send log with the last hand of each me
 create view notifier.overdue as
 select m.*
 from notifier.messages m
-where (m.state in ('planned', 'unknown') or m.state = 'handed' and m.lease_until is not null)
-  and m.due_at < now() - interval '5 minutes'
-  and not exists (
-      select from notifier.send_log q
-      where q.booking = m.booking and q.role = m.role and q.key <> m.key
-        and q.quiet_until is not null and q.quiet_until > now()
-      offset 0)
-  and not exists (
-      select from notifier.switches w
-      where w.paused and w.name = case m.channel when 'email' then 'mail' when 'webhook' then 'webhooks' end);
-comment on view notifier.overdue is 'past due by five minutes, not behind a quiet time or a switch: what an operator looks into';
+where m.due_at < now() - interval '5 minutes'
+  and (m.state = 'handed' and m.lease_until is not null
+       or m.state in ('planned', 'unknown')
+          and not exists (
+              select from notifier.send_log q
+              where q.booking = m.booking and q.role = m.role and q.key <> m.key
+                and q.quiet_until is not null and q.quiet_until > now()
+              offset 0)
+          and not exists (
+              select from notifier.switches w
+              where w.paused and w.name = case m.channel when 'email' then 'mail' when 'webhook' then 'webhooks' end));
+comment on view notifier.overdue is 'past due by five minutes, not behind a quiet time or a switch: what slotwise_messages_overdue counts';
 
 -- Serves lists by time of what is sent or skipped; the open states have indexes of their own.
 create index send_log_age on notifier.send_log using brin (created_at);
@@ -94,7 +95,7 @@ begin
     end if;
     result := jsonb_populate_record(null::notifier.filter, filter);
     result.reason := nullif(result.reason, '');
-    select string_agg(s, ', ') into wrong
+    select string_agg(coalesce(s, 'null'), ', ') into wrong
     from unnest(result.states) s
     where s is null or s <> all (array['planned', 'handed', 'sent', 'refused', 'unknown', 'held', 'skipped']);
     if wrong is not null then
@@ -180,7 +181,9 @@ begin
     select s.key
     from notifier.send_log s
     where s.key = any (array(select notifier.matching(filter, states)))
+      -- Asked again of a row that somebody else has changed while this waited for its lock.
       and s.state = any (states)
+      and (f.states is null or s.state = any (f.states))
     order by s.key
     for no key update of s;
 end
