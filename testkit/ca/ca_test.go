@@ -44,7 +44,7 @@ func TestClientsTrustOnlyTheirAuthority(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			if err := tls.Client(client, tt.client).Handshake(); (err == nil) != tt.ok {
+			if err := tls.Client(client, tt.client).HandshakeContext(t.Context()); (err == nil) != tt.ok {
 				t.Errorf("handshake: %v", err)
 			}
 		})

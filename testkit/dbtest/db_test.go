@@ -71,7 +71,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	}
 }
 
-func TestDropped(t *testing.T) {
+func TestDropped(t *testing.T) { //nolint:tparallel // it goes on when its subtest has ended
 	t.Parallel()
 	db := dbtest.New(t)
 	var name string

@@ -144,10 +144,10 @@ func TestMailpitAPI(t *testing.T) {
 	if raw, _ := get(t, web.URL+"/api/v1/message/"+id+"/raw"); raw != fmt.Sprintf(mail, "m1") {
 		t.Errorf("raw %q", raw)
 	}
-	if code := do(t, http.MethodGet, web.URL+"/api/v1/message/1/raw", "").StatusCode; code != http.StatusNotFound {
+	if code, _, _ := do(t, http.MethodGet, web.URL+"/api/v1/message/1/raw", ""); code != http.StatusNotFound {
 		t.Errorf("raw of no mail: %d", code)
 	}
-	if code := do(t, http.MethodDelete, web.URL+"/api/v1/messages", "").StatusCode; code != http.StatusOK {
+	if code, _, _ := do(t, http.MethodDelete, web.URL+"/api/v1/messages", ""); code != http.StatusOK {
 		t.Errorf("delete: %d", code)
 	}
 	if _, total, _ := store.List(0, 1); total != 0 {
@@ -178,10 +178,10 @@ func TestPageIsHarmless(t *testing.T) {
 	if _, _, unread := store.List(0, 1); unread != 0 {
 		t.Error("it is still unread")
 	}
-	if code := do(t, http.MethodPost, web.URL+"/clear", "https://evil.example").StatusCode; code != http.StatusForbidden {
+	if code, _, _ := do(t, http.MethodPost, web.URL+"/clear", "https://evil.example"); code != http.StatusForbidden {
 		t.Errorf("a page elsewhere may clear the inbox: %d", code)
 	}
-	if code := do(t, http.MethodPost, web.URL+"/clear", "").StatusCode; code != http.StatusOK {
+	if code, _, _ := do(t, http.MethodPost, web.URL+"/clear", ""); code != http.StatusOK {
 		t.Errorf("the button: %d", code)
 	}
 }
@@ -213,7 +213,7 @@ func TestSMTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close() //nolint:errcheck // a test's client
 	sent := fmt.Sprintf(mail, "sent") + ".\r\n..two dots\r\n"
 	if err := c.SendMail("a@example.org", []string{"ann@example.org"}, strings.NewReader(sent)); err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func serve(t *testing.T) (*httptest.Server, *inbox.Store) {
 }
 
 // do asks as a browser does on the page of origin; "" is no browser.
-func do(t *testing.T, method, url, origin string) *http.Response {
+func do(t *testing.T, method, url, origin string) (code int, body string, header http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	if err != nil {
@@ -269,18 +269,21 @@ func do(t *testing.T, method, url, origin string) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(content), resp.Header
 }
 
 func get(t *testing.T, url string) (string, http.Header) {
 	t.Helper()
-	resp := do(t, http.MethodGet, url, "")
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d, %v", url, resp.StatusCode, err)
+	code, body, header := do(t, http.MethodGet, url, "")
+	if code != http.StatusOK {
+		t.Fatalf("%s: %d %s", url, code, body)
 	}
-	return string(body), resp.Header
+	return body, header
 }
 
 func getJSON(t *testing.T, url string, to any) {

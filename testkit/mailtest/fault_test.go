@@ -118,13 +118,16 @@ func TestWhichCommands(t *testing.T) {
 	)
 	c, second := dial(t, server), dial(t, server)
 	for _, d := range []struct{ say, want string }{
-		{"", "220"}, {"EHLO c", "250"}, {"MAIL FROM:<>", "250"},
+		{"", "220"},
+		{"EHLO c", "250"},
+		{"MAIL FROM:<>", "250"},
 		{"RCPT TO:<BAD@example.org>", "550"},
 		{"RCPT TO:<one@BUSY.example>", "250"},
 		{"RCPT TO:<two@busy.example>", "450"},
 		{"RCPT TO:<two@busy.example>", "450"},
 		{"RCPT TO:<two@busy.example>", "250"},
-		{"DATA", "354"}, {"Subject: spam\r\n\r\n.", "554"},
+		{"DATA", "354"},
+		{"Subject: spam\r\n\r\n.", "554"},
 		{"NOOP", "250"},
 	} {
 		if got := c.say(d.say); !strings.HasPrefix(got, d.want) {

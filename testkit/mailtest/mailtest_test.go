@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	netsmtp "net/smtp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +79,7 @@ func TestWrongPassword(t *testing.T) {
 	server := mailtest.New(t, mailtest.Options{User: "u", Password: "p", TLS: true})
 	c, err := smtp.DialTLS(server.Addr(), &tls.Config{RootCAs: server.Pool()})
 	must(t, err)
-	defer c.Close()
+	defer c.Close() //nolint:errcheck // a test's client
 	var refused *smtp.SMTPError
 	if err := c.Auth(sasl.NewPlainClient("", "u", "wrong")); !errors.As(err, &refused) || refused.Code != 535 {
 		t.Errorf("AUTH with a wrong password: %v", err)
@@ -130,7 +131,7 @@ func TestLimits(t *testing.T) {
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	start := []string{"EHLO c"}
-	open := append(start, "MAIL FROM:<a@example.org>", "RCPT TO:<b@example.org>", "DATA")
+	open := slices.Concat(start, []string{"MAIL FROM:<a@example.org>", "RCPT TO:<b@example.org>", "DATA"})
 	for name, tt := range map[string]struct {
 		before    []string
 		say, want string
@@ -222,7 +223,7 @@ func TestManyAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			defer c.Close()
+			defer c.Close() //nolint:errcheck // a test's client
 			for range 10 {
 				if err := c.SendMail("a@example.org", []string{"b@example.org"}, strings.NewReader(body)); err != nil {
 					t.Error(err)
@@ -242,7 +243,7 @@ func BenchmarkNoOp(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close() //nolint:errcheck // a test's client
 	text := strings.Repeat("0123456789012345678901234567890123456789012345678901234567\r\n", 26)
 	for b.Loop() {
 		if err := c.SendMail("a@example.org", []string{"b@example.org"}, strings.NewReader(text)); err != nil {

@@ -25,7 +25,7 @@ func path(arg, prefix string) (address, params string, ok bool) {
 
 // after returns the word that follows prefix in a list of words.
 func after(words, prefix string) string {
-	for _, word := range strings.Fields(words) {
+	for word := range strings.FieldsSeq(words) {
 		if value, ok := strings.CutPrefix(strings.ToUpper(word), prefix); ok {
 			return value
 		}

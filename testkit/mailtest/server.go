@@ -169,7 +169,7 @@ func (s *Server) Wait(n int, timeout time.Duration) []Message {
 // within timeout.
 func (s *Server) WaitCounts(what string, timeout time.Duration, is func(Counts) bool) {
 	s.tb.Helper()
-	for deadline := time.Now().Add(timeout); !is(s.Counts()); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !is(s.Counts()); time.Sleep(2 * time.Millisecond) { //nolint:forbidigo // polls
 		if time.Now().After(deadline) {
 			s.tb.Fatalf("mailtest: no %s within %s: %+v", what, timeout, s.Counts())
 		}

@@ -23,6 +23,7 @@ func (d *dialogue) step(phase Phase, arg, good string, act func()) bool {
 		return false
 	}
 	switch f.End {
+	case Answered, Hangup:
 	case Silent:
 		_ = d.w.Flush()                    // answers to commands before this one
 		_, _ = io.Copy(io.Discard, d.conn) // until the client leaves, or Stop

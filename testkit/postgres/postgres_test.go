@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 	}
 	s, err := postgres.Start(context.Background(), postgres.Options{Dir: dir})
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
 	}
-	fmt.Println(s.AdminURL)
+	fmt.Fprintln(os.Stdout, s.AdminURL)
 	select {}
 }
 
@@ -251,7 +251,7 @@ func read(t *testing.T, path string) string {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // polls
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

@@ -125,7 +125,7 @@ func (c *cluster) run(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the server's log: %w", err)
 	}
-	defer log.Close()
+	defer log.Close() //nolint:errcheck // the server writes to its own copy
 	settings, err := settingArgs(c.Options)
 	if err != nil {
 		return nil, err
@@ -134,8 +134,10 @@ func (c *cluster) run(ctx context.Context) (*Server, error) {
 	if c.trash != "" {
 		signal = "QUIT" // at once: the data is thrown away
 	}
-	args := append([]string{"-c", watchScript, "watch", signal, c.trash,
-		filepath.Join(c.bins.dir, "postgres"), "-D", c.Dir}, settings...)
+	args := append([]string{
+		"-c", watchScript, "watch", signal, c.trash,
+		filepath.Join(c.bins.dir, "postgres"), "-D", c.Dir,
+	}, settings...)
 	cmd := c.command(context.WithoutCancel(ctx), "/bin/sh", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if c.Log != nil {
@@ -243,8 +245,8 @@ func uses(pid int, dir string) bool {
 	if err != nil {
 		return !errors.Is(err, os.ErrNotExist) && syscall.Kill(pid, 0) == nil // not ours to look at
 	}
-	real, err := filepath.EvalSymlinks(dir)
-	return err == nil && cwd == real
+	target, err := filepath.EvalSymlinks(dir)
+	return err == nil && cwd == target
 }
 
 // tailOf returns the end of a server's log, for an error message. The open file is read: a

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net"
 	"net/url"
 	"regexp"
@@ -39,6 +40,8 @@ type Proxy struct {
 	target  string
 	addr    string
 	latency atomic.Int64
+	life    context.Context // ends with the proxy
+	kill    context.CancelFunc
 
 	mu       sync.Mutex
 	listener net.Listener // nil while it refuses
@@ -46,7 +49,6 @@ type Proxy struct {
 	modes    [2]mode // of new connections
 	hooks    []*hook
 	accepted int
-	ended    bool
 
 	running sync.WaitGroup
 }
@@ -67,6 +69,7 @@ func New(tb testing.TB, target string) *Proxy {
 		target = u.Host
 	}
 	p := &Proxy{tb: tb, target: target, addr: "127.0.0.1:0", conns: map[*Conn]bool{}}
+	p.life, p.kill = context.WithCancel(context.WithoutCancel(tb.Context()))
 	p.Accept()
 	tb.Cleanup(p.end)
 	return p
@@ -198,7 +201,7 @@ func (p *Proxy) serve(l net.Listener) {
 
 // relay connects a client with the server until either ends.
 func (p *Proxy) relay(client net.Conn) {
-	server, err := net.DialTimeout("tcp", p.target, 5*time.Second)
+	server, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(p.life, "tcp", p.target)
 	if err != nil {
 		_ = client.Close()
 		return
@@ -209,7 +212,7 @@ func (p *Proxy) relay(client net.Conn) {
 	c.modes = p.modes
 	p.conns[c] = true
 	p.accepted++
-	ended := p.ended
+	ended := p.life.Err() != nil
 	p.mu.Unlock()
 	if ended {
 		c.Cut()
@@ -223,7 +226,7 @@ func (p *Proxy) relay(client net.Conn) {
 func (p *Proxy) end() {
 	p.Refuse()
 	p.mu.Lock()
-	p.ended = true
+	p.kill()
 	p.mu.Unlock()
 	p.Cut()
 	p.running.Wait()
