@@ -1,0 +1,66 @@
+// Command booking is the booking service: the HTTP API over the schema that it owns.
+//
+//	booking                       serve
+//	booking migrate               bring the schema up to date; DATABASE_URL is its owner's
+//	booking resources apply FILE  make resources as FILE says; - reads standard input
+//	booking resources list        print all resources
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	_ "time/tzdata" // zones also where the machine has none
+
+	"github.com/slotwise/slotwise/pkg/config"
+	"github.com/slotwise/slotwise/pkg/pgdb"
+	"github.com/slotwise/slotwise/services/booking/migrations"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "booking:", err)
+		os.Exit(1)
+	}
+}
+
+// run is main without the process: tests call it with their own settings.
+func run(ctx context.Context, args []string, getenv func(string) string, in io.Reader, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second signal kills at once
+
+	env := config.New("booking", getenv)
+	s := readSettings(env)
+	if env.Answer(args, out) {
+		return nil
+	}
+	if err := env.Err(); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	switch {
+	case len(args) == 0:
+		return serve(ctx, s, env)
+	case len(args) == 1 && args[0] == "migrate":
+		return migrate(ctx, s)
+	case len(args) == 3 && args[0] == "resources" && args[1] == "apply":
+		return applyResources(ctx, s, args[2], in, out)
+	case len(args) == 2 && args[0] == "resources" && args[1] == "list":
+		return listResources(ctx, s, out)
+	}
+	return errors.New("unknown command; there are: migrate, resources apply FILE, resources list, and none to serve")
+}
+
+// migrate does not wait: whoever runs it sees the error and runs it again.
+func migrate(ctx context.Context, s settings) error {
+	conn, err := pgdb.OpenURL(ctx, s.database.URL)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return pgdb.Migrate(ctx, conn, "booking", migrations.Files)
+}

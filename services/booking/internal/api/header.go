@@ -1,0 +1,95 @@
+package api
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/services/booking/internal/app"
+	"github.com/slotwise/slotwise/services/booking/internal/booking"
+)
+
+var keyForm = regexp.MustCompile(`^[!-~]([ -~]{0,253}[!-~])?$`)
+
+// readKey reads the Idempotency-Key, if there is one. What was asked for is method, path and
+// body, byte for byte.
+func readKey(r *http.Request, body []byte) (app.Key, error) {
+	values := r.Header.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return app.Key{}, nil
+	}
+	if len(values) > 1 || !keyForm.MatchString(values[0]) {
+		return app.Key{}, &booking.InvalidError{Faults: []booking.Fault{
+			{Field: "Idempotency-Key", Detail: "must be there once, with 1 to 255 visible ASCII characters"},
+		}}
+	}
+	asked := sha256.New()
+	fmt.Fprintf(asked, "%s %s\n%s", r.Method, r.URL.Path, body)
+	return app.Key{Name: values[0], Fingerprint: asked.Sum(nil)}, nil
+}
+
+// condition is what If-Match says.
+type condition struct {
+	any  bool
+	tags []string // strong entity tags, without quotes
+}
+
+// holds reports whether the booking's version is one of those that the client means.
+func (c condition) holds(version int64) bool {
+	return c.any || slices.Contains(c.tags, strconv.FormatInt(version, 10))
+}
+
+// entityTag is RFC 9110 §8.8.3, with the comma or the end that follows it in a list.
+var entityTag = regexp.MustCompile(`^(W/)?"([!#-~\x80-\xff]*)"[ \t]*(?:,[ \t,]*|$)`)
+
+// readMatch reads If-Match, which every change of a booking needs: else the second of two
+// writers would win without knowing. The comparison is strong (RFC 9110 §13.1.1): a weak tag
+// is well formed and matches nothing.
+func readMatch(r *http.Request) (condition, error) {
+	values := r.Header.Values("If-Match")
+	if len(values) == 0 {
+		return condition{}, errNoMatch
+	}
+	rest := strings.Trim(strings.Join(values, ","), " \t,")
+	if rest == "*" {
+		return condition{any: true}, nil
+	}
+	var c condition
+	for rest != "" {
+		tag := entityTag.FindStringSubmatch(rest)
+		if tag == nil {
+			break
+		}
+		if tag[1] == "" {
+			c.tags = append(c.tags, tag[2])
+		}
+		rest = rest[len(tag[0]):]
+		if rest == "" {
+			return c, nil
+		}
+	}
+	return condition{}, &booking.InvalidError{Faults: []booking.Fault{
+		{Field: "If-Match", Detail: `must be * or entity tags, such as "3"`},
+	}}
+}
+
+// traceForm is a traceparent as W3C Trace Context §3.2.2 has it. Ids of zeros and version ff are
+// none.
+var traceForm = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
+
+// readTrace returns the request's traceparent, or nothing when it is not well formed.
+func readTrace(r *http.Request) string {
+	values := r.Header.Values("Traceparent")
+	if len(values) != 1 {
+		return ""
+	}
+	parts := traceForm.FindStringSubmatch(values[0])
+	if parts == nil || parts[1] == "ff" || strings.Trim(parts[2], "0") == "" || strings.Trim(parts[3], "0") == "" {
+		return ""
+	}
+	return values[0]
+}

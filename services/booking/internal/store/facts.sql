@@ -1,0 +1,31 @@
+select b.id::text,
+       b.resource,
+       b.status,
+       b.starts_at,
+       b.ends_at,
+       b.seats,
+       b.version,
+       b.start_version,
+       b.remind_at,
+       b.told_customer,
+       b.told_host,
+       b.created_at,
+       b.changed_at,
+       coalesce(c.customer::text, ''),
+       coalesce(c.name, ''),
+       coalesce(c.address, ''),
+       coalesce(c.locale, ''),
+       coalesce(c.note, ''),
+       r.id,
+       r.name,
+       r.zone,
+       r.capacity,
+       r.slot_minutes,
+       r.reminder_lead,
+       coalesce(r.host_address, ''),
+       r.retired_at is not null,
+       clock_timestamp()
+from booking.bookings b
+join booking.resources r on r.id = b.resource
+left join booking.contacts c on c.booking = b.id
+where b.id = $1

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/slotwise/slotwise/services/booking/internal/app"
+)
+
+const tryKey = `select pg_try_advisory_xact_lock(hashtextextended('slotwise idempotency key ' || $1, 0))`
+
+// storedAnswer is a statement of its own: its snapshot is taken after the lock, so that it
+// sees what the last holder has committed.
+const storedAnswer = `
+	select fingerprint, status, header, body
+	from booking.idempotency_keys
+	where key = $1`
+
+// takeKey takes the idempotency key until tx ends, or returns the answer that was given under
+// it. It waits for nobody: [app.ErrKeyRunning].
+func takeKey(ctx context.Context, tx pgx.Tx, key app.Key) (*app.Answer, error) {
+	if key.Name == "" {
+		return nil, nil
+	}
+	var mine bool
+	var answer *app.Answer
+	var fingerprint []byte
+	batch := &pgx.Batch{}
+	batch.Queue(tryKey, key.Name).QueryRow(func(row pgx.Row) error { return row.Scan(&mine) })
+	batch.Queue(storedAnswer, key.Name).QueryRow(func(row pgx.Row) error {
+		var a app.Answer
+		err := row.Scan(&fingerprint, &a.Status, &a.Header, &a.Body)
+		if err == nil {
+			answer = &a
+		}
+		return unlessNone(err)
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("take idempotency key: %w", err)
+	}
+	switch {
+	case answer != nil && !bytes.Equal(fingerprint, key.Fingerprint):
+		return nil, app.ErrKeyReused
+	case answer == nil && !mine:
+		return nil, app.ErrKeyRunning
+	}
+	return answer, nil
+}
+
+const insertKey = `
+	insert into booking.idempotency_keys (key, fingerprint, status, header, body)
+	values ($1, $2, $3, $4, $5)`
+
+func unlessNone(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return err
+}
