@@ -26,7 +26,8 @@ create table notifier.send_log (
     first_4xx_at  timestamptz,
     payload       jsonb       not null default '{}',
     constraint send_log_pkey primary key (key),
-    constraint send_log_key_form check (key ~ '^[A-Za-z0-9_-]{1,200}$'),
+    -- No {1,200} in this pattern: a bounded repeat costs tens of microseconds a row.
+    constraint send_log_key_form check (key ~ '^[A-Za-z0-9_-]+$' and char_length(key) <= 200),
     constraint send_log_channel_known check (channel in ('email', 'webhook', 'event')),
     constraint send_log_kind_known check (kind in ('confirm', 'move', 'cancel', 'reminder', 'notice', 'webhook', 'event')),
     constraint send_log_role_known check (role in ('customer', 'host')),

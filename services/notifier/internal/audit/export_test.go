@@ -1,0 +1,7 @@
+package audit
+
+// The statements, for EXPLAIN.
+var (
+	BehindSQL = behindSQL
+	MissedSQL = missedSQL
+)
