@@ -44,15 +44,14 @@ func New(pool *pgxpool.Pool, log plan.Log, times sendlog.Times, logger *zap.Logg
 // Run makes a pass at once and then one every [sendlog.Times.Audit], until ctx ends, and
 // returns nil then. A pass that fails is logged and made again at its time.
 func (a *Audit) Run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		if err := a.Pass(ctx); err != nil && ctx.Err() == nil {
 			a.logger.Warn("audit failed", zap.Error(err))
 		}
 		jitter := rand.N(a.times.Audit/10 + 1) //nolint:gosec // replicas that start together part
-		if retry.Sleep(ctx, a.times.Audit-jitter) != nil {
-			return nil
-		}
+		retry.Sleep(ctx, a.times.Audit-jitter) //nolint:errcheck // the loop looks at the context
 	}
+	return nil
 }
 
 // Pass plans everything that is owed and not planned, as far as other replicas leave it to

@@ -250,7 +250,7 @@ func fill(w *world, rows int) {
 		       convert_to(format('{"specversion":"1.0","id":"booking-%s-v1","source":"/slotwise/booking","type":"booking.v1.confirmed","subject":"%s",'
 		           '"time":"2026-12-01T09:00:00Z","datacontenttype":"application/json","data":{"booking":"%s","version":1,"start_version":1,"told_customer":1,'
 		           '"told_host":0,"status":"confirmed","resource":"room-7","start":"2026-12-03T13:00:00Z","end":"2026-12-03T14:00:00Z","zone":"Europe/Berlin",'
-		           '"seats":1,"changed":["start"]}}', b, b, b), 'utf8'),
+		           '"seats":1,"changed":["start"]}}', variadic array_fill(b, array[3])), 'utf8'),
 		       clock_timestamp() - interval '1 hour'
 		from (select gen_random_uuid()::text as b from generate_series(1, $1)) u`, rows)
 }
