@@ -13,7 +13,7 @@ VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 FUZZTIME ?= 30s
 TOOLS    := bin/golangci-lint bin/nats bin/nats-server
 
-.PHONY: help run test check lint standalone tidied build tools tidy fmt bench fuzz clean
+.PHONY: help run test test-pooler test-images check lint standalone tidied build tools tidy fmt bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,25 @@ test: ## run every test of every module with -race, on a PostgreSQL of its own
 	@go build -o bin/testdb ./testkit/cmd/testdb
 # -count=1: the tests start binaries and read files that go's test cache does not see.
 	@CGO_ENABLED=1 exec bin/testdb -- go test -race -count=1 -timeout 8m work
+
+# What talks to PostgreSQL or NATS without an end-to-end stack around it.
+STORES = ./testkit/dbtest/... ./services/booking/internal/... ./services/relay/... ./services/notifier/internal/... ./services/scheduler/...
+
+test-pooler: ## run the services' tests behind PgBouncer, in each way that statements may be sent
+	@go build -o bin/testdb ./testkit/cmd/testdb
+	@for mode in cache_describe exec simple_protocol; do echo "TEST_EXEC_MODE=$$mode"; \
+		TEST_POOLER=1 TEST_EXEC_MODE=$$mode bin/testdb -- go test -race -count=1 $(STORES); done
+
+# Tags of the images that test-images makes.
+TEST_POSTGRES_IMAGE ?= slotwise-test/postgres:local
+TEST_NATS_IMAGE     ?= slotwise-test/nats-server:local
+
+test-images: bin/nats-server ## make images of what is installed and run the store and relay tests in containers
+	@go build -o bin/testdb ./testkit/cmd/testdb
+	@env -u TEST_DATABASE_URL bin/testdb -- testkit/images/postgres.sh # installs PostgreSQL where there is none $(TEST_POSTGRES_IMAGE)
+	@testkit/images/nats-server.sh bin/nats-server $(TEST_NATS_IMAGE)
+	@env -u TEST_DATABASE_URL TEST_POSTGRES_IMAGE=$(TEST_POSTGRES_IMAGE) TEST_NATS_IMAGE=$(TEST_NATS_IMAGE) bin/testdb -- \
+		go test -race -count=1 ./testkit/dbtest/... ./testkit/bustest/... ./services/booking/internal/store/... ./services/relay/...
 
 check: lint standalone tidied ## lint, vet, the rules of e2e/rules, and each module by itself
 	go vet work
