@@ -41,7 +41,8 @@ TEST_NATS_IMAGE     ?= slotwise-test/nats-server:local
 
 test-images: bin/nats-server ## make images of what is installed and run the store and relay tests in containers
 	@go build -o bin/testdb ./testkit/cmd/testdb
-	@env -u TEST_DATABASE_URL bin/testdb -- testkit/images/postgres.sh # installs PostgreSQL where there is none $(TEST_POSTGRES_IMAGE)
+# testdb installs PostgreSQL where there is none.
+	@env -u TEST_DATABASE_URL bin/testdb -- testkit/images/postgres.sh $(TEST_POSTGRES_IMAGE)
 	@testkit/images/nats-server.sh bin/nats-server $(TEST_NATS_IMAGE)
 	@env -u TEST_DATABASE_URL TEST_POSTGRES_IMAGE=$(TEST_POSTGRES_IMAGE) TEST_NATS_IMAGE=$(TEST_NATS_IMAGE) bin/testdb -- \
 		go test -race -count=1 ./testkit/dbtest/... ./testkit/bustest/... ./services/booking/internal/store/... ./services/relay/...
