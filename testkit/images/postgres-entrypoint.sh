@@ -16,7 +16,7 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
     exit 1
   fi
   password=$(mktemp)
-  echo "${POSTGRES_PASSWORD:-unused}" >"$password"
+  printf '%s\n' "${POSTGRES_PASSWORD:-unused}" >"$password"
   # shellcheck disable=SC2086 # several arguments in one variable
   initdb -D "$PGDATA" -U postgres -E UTF8 --locale=C.UTF-8 --no-sync --no-instructions \
     -A trust --pwfile="$password" ${POSTGRES_INITDB_ARGS:-}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // oldest is the first major version that we support.
@@ -185,6 +186,9 @@ func waitReady(ctx context.Context, url string, done <-chan struct{}) error {
 		cancel()
 		if err == nil {
 			return nil
+		}
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(refused.Code, "28") {
+			return err // it answers, but not to this password
 		}
 		select {
 		case <-done:

@@ -19,6 +19,9 @@ import (
 	"github.com/slotwise/slotwise/testkit/postgres"
 )
 
+// image runs these tests through Docker, as it does for all tests: see package dbtest.
+var image = os.Getenv("TEST_POSTGRES_IMAGE")
+
 // starterDir makes this test binary a process that starts a server and waits to be killed.
 const starterDir = "POSTGRES_TEST_STARTER_DIR"
 
@@ -27,7 +30,7 @@ func TestMain(m *testing.M) {
 	if !starter {
 		os.Exit(m.Run())
 	}
-	s, err := postgres.Start(context.Background(), postgres.Options{Dir: dir})
+	s, err := postgres.Start(context.Background(), postgres.Options{Dir: dir, Image: image})
 	if err != nil {
 		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
@@ -38,7 +41,7 @@ func TestMain(m *testing.M) {
 
 func TestTemporaryServer(t *testing.T) {
 	t.Parallel()
-	s := start(t, postgres.Options{})
+	s := start(t, postgres.Options{Image: image})
 	conn := connect(t, s.AdminURL)
 	for setting, want := range map[string]string{"fsync": "off", "max_connections": "300", "synchronous_commit": "on"} {
 		if got := ask(t, conn, `select current_setting($1)`, setting); got != want {
@@ -59,7 +62,7 @@ func TestTemporaryServer(t *testing.T) {
 
 func TestDataFolderSurvives(t *testing.T) {
 	t.Parallel()
-	o := postgres.Options{Dir: dataDir(t), Password: "a 'b' \\c:@/", Durable: true, Set: map[string]string{"work_mem": "5MB"}}
+	o := postgres.Options{Image: image, Dir: dataDir(t), Password: "a 'b' \\c:@/", Durable: true, Set: map[string]string{"work_mem": "5MB"}}
 	s := start(t, o)
 	conn := connect(t, s.AdminURL)
 	if _, err := conn.Exec(t.Context(), `create table kept as select 1 as a`); err != nil {
@@ -81,6 +84,11 @@ func TestDataFolderSurvives(t *testing.T) {
 	if _, err := pgx.Connect(t.Context(), wrong); err == nil {
 		t.Error("a wrong password is let in")
 	}
+	stop(t, s)
+	o.Password = "another"
+	if _, err := postgres.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "password authentication failed") {
+		t.Errorf("Start with another password than the folder's = %v", err)
+	}
 }
 
 func TestDiesWithItsStarter(t *testing.T) {
@@ -101,16 +109,14 @@ func TestDiesWithItsStarter(t *testing.T) {
 		}
 		conn := connect(t, url)
 		data := ask(t, conn, `select current_setting('data_directory')`)
-		server, _, _ := strings.Cut(read(t, filepath.Join(data, "postmaster.pid")), "\n")
-		pid, err := strconv.Atoi(server)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if err := starter.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		_ = starter.Wait() // killed
-		eventually(t, "the server ends", func() bool { return syscall.Kill(pid, 0) != nil })
+		eventually(t, "the server ends", func() bool {
+			_, err := pgx.Connect(t.Context(), url)
+			return errors.Is(err, syscall.ECONNREFUSED)
+		})
 		if dir == "" {
 			eventually(t, "the temporary folder goes", func() bool {
 				_, err := os.Stat(filepath.Dir(data))
@@ -189,7 +195,7 @@ func TestGivenURL(t *testing.T) {
 
 func TestFailedStartTellsTheLog(t *testing.T) {
 	t.Parallel()
-	_, err := postgres.Start(t.Context(), postgres.Options{Set: map[string]string{"work_mem": "nonsense"}})
+	_, err := postgres.Start(t.Context(), postgres.Options{Image: image, Set: map[string]string{"work_mem": "nonsense"}})
 	if err == nil || !strings.Contains(err.Error(), "work_mem") {
 		t.Fatalf("Start = %v, want the server's own words", err)
 	}
@@ -234,10 +240,14 @@ func ask(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
 	return answer
 }
 
-// dataDir is a data folder below one that only we may enter.
+// dataDir is a data folder below one that only we may enter, as in a clone in /root.
 func dataDir(t *testing.T) string {
 	t.Helper()
-	return filepath.Join(t.TempDir(), "data")
+	parent := t.TempDir()
+	if err := os.Chmod(parent, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(parent, "data")
 }
 
 func read(t *testing.T, path string) string {

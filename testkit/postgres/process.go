@@ -252,7 +252,7 @@ func uses(pid int, dir string) bool {
 // tailOf returns the end of a server's log, for an error message. The open file is read: a
 // temporary folder has gone by now.
 func tailOf(log *os.File) string {
-	content := make([]byte, 2000)
+	content := make([]byte, tailSize)
 	end, err := log.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err.Error()
