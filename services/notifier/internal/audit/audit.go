@@ -57,7 +57,7 @@ func (a *Audit) Run(ctx context.Context) error {
 // Pass plans everything that is owed and not planned, as far as other replicas leave it to
 // this one.
 func (a *Audit) Pass(ctx context.Context) error {
-	return errors.Join(a.repeat(ctx, a.reminders), a.repeat(ctx, a.events))
+	return errors.Join(a.repeat(ctx, a.reminders), a.repeat(ctx, a.events), a.repeat(ctx, a.released))
 }
 
 // repeat runs step until it has no more to do.

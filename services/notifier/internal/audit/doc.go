@@ -3,7 +3,7 @@
 //
 // # A pass
 //
-// Every minute a pass does two things, each in transactions of its own that take no longer
+// Every minute a pass does three things, each in transactions of its own that take no longer
 // than 20 s:
 //
 //	reminders  the reminder of every confirmed booking that has no row, whose start is ahead,
@@ -11,6 +11,7 @@
 //	           is less: NATS fires late when thousands are due at once)
 //	events     every kept outbox row behind the mark, in the order of ids, is planned again
 //	           by the same rule as the planner's; then the mark moves
+//	released   an event that could not be read and that an operator has released is read again
 //
 // Planning a key again is nothing, so a pass that dies half way, or plans what the planner is
 // just about to plan, does no harm. What a pass inserts is counted: that many messages were
