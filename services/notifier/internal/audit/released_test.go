@@ -93,4 +93,3 @@ func TestReleasedEventThatOwesNothing(t *testing.T) {
 	w.wantState(key, "skipped: read: what it owes is planned")
 	w.wantKeys(key)
 }
-
