@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 const nextSQL = `
@@ -13,6 +15,7 @@ const nextSQL = `
 	           cross join lateral (
 	               select from notifier.send_log s
 	               where s.channel = 'email' and s.state in ('planned', 'unknown') and s.urgency = u.urgency and s.due_at <= now()
+	               order by s.due_at
 	               limit 1) d),
 	       (
 	           select extract(epoch from min(d.due_at) - clock_timestamp())::float8
@@ -27,7 +30,9 @@ const nextSQL = `
 // most [Times.Poll]. What is due may stand behind a quiet time or another mail of its slot.
 func (l *Log) Next(ctx context.Context) (due bool, wait time.Duration, err error) {
 	var seconds *float64
-	if err := l.pool.QueryRow(ctx, nextSQL).Scan(&due, &seconds); err != nil {
+	b := batch()
+	b.Queue(nextSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&due, &seconds) })
+	if err := l.pool.SendBatch(ctx, b).Close(); err != nil {
 		return false, 0, fmt.Errorf("look for due mails: %w", err)
 	}
 	wait = l.times.Poll

@@ -51,7 +51,7 @@ closed as (
       and (t.verdict is not null or t.outdated or t.quiet_until is not null)),
 counted as (
     insert into notifier.hands (key, token, n, handed_at)
-    select t.key, $1, 1 + (select coalesce(max(h.n), 0) from notifier.hands h where h.key = t.key), t.handed_at
+    select t.key, $1, 1 + coalesce((select h.n from notifier.hands h where h.key = t.key order by h.n desc limit 1), 0), t.handed_at
     from taken t
     where t.verdict is null and not t.outdated and t.quiet_until is null
     returning key, n)

@@ -82,7 +82,7 @@ func (l *Log) writeLate(ctx context.Context, results []Result) error {
 	for _, r := range results {
 		keys, tokens, answers = append(keys, r.Key), append(tokens, r.Token), append(answers, clip(r.Answer))
 	}
-	if _, err := l.pool.Exec(ctx, lateSQL, keys, tokens, answers); err != nil {
+	if err := l.exec(ctx, lateSQL, keys, tokens, answers); err != nil {
 		return fmt.Errorf("write late results: %w", err)
 	}
 	return nil
@@ -93,7 +93,7 @@ func (l *Log) putOff(ctx context.Context, marked []string) error {
 	if len(marked) == 0 {
 		return nil
 	}
-	if _, err := l.pool.Exec(ctx, putOffSQL, marked); err != nil {
+	if err := l.exec(ctx, putOffSQL, marked); err != nil {
 		return fmt.Errorf("put off: %w", err)
 	}
 	return nil

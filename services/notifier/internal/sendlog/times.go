@@ -57,11 +57,12 @@ func DefaultTimes() Times {
 	}
 }
 
-// ReadTimes reads CATCH_UP_LIMIT; the other times are no settings, because the promise
+// ReadTimes reads CATCH_UP_LIMIT and AUDIT_EVERY; the other times are no settings, because the promise
 // stands on them. Binaries built with the tag rehearsal read SLOTWISE_TIMES as well.
 func ReadTimes(env *config.Reader) Times {
 	t := DefaultTimes()
 	t.CatchUp = env.Duration("CATCH_UP_LIMIT", t.CatchUp, time.Hour, 30*24*time.Hour, "a message past due by more is held until somebody releases it")
+	t.Audit = env.Duration("AUDIT_EVERY", t.Audit, time.Second, 10*time.Minute, "from one audit to the next")
 	t = rehearse(env, t)
 	if err := t.Check(); err != nil {
 		env.Mistake("SLOTWISE_TIMES", err.Error())
