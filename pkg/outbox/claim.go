@@ -30,8 +30,8 @@ func (t Table) Claim(ctx context.Context, tx pgx.Tx, limit int) ([]Row, error) {
 		      select from `+t.name+` older
 		      where older.key = o.key
 		        and older.id < o.id
-		        and older.published_at is null
-		        and older.parked_at is null)
+		        and coalesce(older.published_at, older.parked_at) is null
+		      offset 0)
 		order by o.id
 		limit $1
 		for no key update of o skip locked`, limit)
@@ -68,6 +68,18 @@ func (t Table) Refused(ctx context.Context, tx pgx.Tx, rowID int64, reason strin
 		set attempts = attempts + 1, last_error = $2, next_attempt_at = clock_timestamp() + $3
 		where id = $1`, rowID, reason, wait); err != nil {
 		return fmt.Errorf("put back outbox row: %w", err)
+	}
+	return nil
+}
+
+// Park notes one more refusal of the claimed row and takes it out of its key's way: its
+// successors go on, and it waits for [Table.Unpark].
+func (t Table) Park(ctx context.Context, tx pgx.Tx, rowID int64, reason string) error {
+	if _, err := tx.Exec(ctx, `
+		update `+t.name+`
+		set attempts = attempts + 1, last_error = $2, parked_at = clock_timestamp()
+		where id = $1`, rowID, reason); err != nil {
+		return fmt.Errorf("park outbox row: %w", err)
 	}
 	return nil
 }
