@@ -33,12 +33,13 @@ type Audit struct {
 
 // New returns an audit that plans into log what pool's database owes.
 func New(pool *pgxpool.Pool, log plan.Log, times sendlog.Times, logger *zap.Logger) *Audit {
-	return &Audit{
-		pool: pool, log: log, times: times, logger: logger,
-		planned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "slotwise_audit_planned_total", Help: "Messages that the audit had to plan: the fast path has lost them.",
-		}, []string{"kind"}),
+	planned := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "slotwise_audit_planned_total", Help: "Messages that the audit had to plan: the fast path has lost them.",
+	}, []string{"kind"})
+	for _, kind := range []sendlog.Kind{sendlog.Confirm, sendlog.Move, sendlog.Cancel, sendlog.Reminder, sendlog.Unreadable} {
+		planned.WithLabelValues(string(kind)) // a counter that is not there can't be watched
 	}
+	return &Audit{pool: pool, log: log, times: times, logger: logger, planned: planned}
 }
 
 // Run makes a pass at once and then one every [sendlog.Times.Audit], until ctx ends, and

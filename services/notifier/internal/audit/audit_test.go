@@ -117,7 +117,7 @@ func TestPassPlansWhatNobodyPlanned(t *testing.T) {
 	lost := w.bookings.Book(seed.Booking{Resource: "room-7", Age: old})
 	w.pass()
 	w.wantKeys(confirm(planned), confirm(lost))
-	if got := counted(t, w.audit); len(got) != 1 || got["confirm"] != 1 {
+	if got := counted(t, w.audit); got["confirm"] != 1 || got["reminder"] != 0 || len(got) != 5 {
 		t.Errorf("counted %v, want one confirm: the other was not lost", got)
 	}
 	w.pass()

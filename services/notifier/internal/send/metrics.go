@@ -33,6 +33,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "slotwise_smtp_account_refused_total", Help: "Times the mail server refused us, and no mail: wrong password, sender or TLS.",
 		}),
 	}
+	for _, cause := range []string{"lease", "no answer"} {
+		m.marks.WithLabelValues(cause) // a counter that is not there can't be watched
+	}
 	registry.MustRegister(m.hands, m.marks, m.delay, m.connections, m.failures, m.account)
 	return m
 }
