@@ -21,15 +21,7 @@ func Find(ctx context.Context, log io.Writer, program, debianPackage string) (st
 	if err == nil {
 		return path, nil
 	}
-	unlock, lockErr := lockInstalls()
-	if lockErr != nil {
-		return "", lockErr
-	}
-	defer unlock()
-	if path, err = onMachine(program); err == nil { // somebody else has installed it meanwhile
-		return path, nil
-	}
-	if err = install(ctx, log, debianPackage); err == nil {
+	if err = Install(ctx, log, debianPackage); err == nil {
 		path, err = onMachine(program)
 	}
 	if err != nil {
@@ -66,7 +58,10 @@ func lockInstalls() (unlock func(), err error) {
 // keepStopped makes packages not start the servers that they bring.
 const keepStopped = "/usr/sbin/policy-rc.d"
 
-func install(ctx context.Context, log io.Writer, debianPackage string) (err error) {
+// Install installs a package of the distribution, which needs root on Debian or Ubuntu and is
+// said to log. Test binaries that start together wait for each other; servers that the package
+// brings are not started.
+func Install(ctx context.Context, log io.Writer, debianPackage string) (err error) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil {
 		return errors.New("there is no apt-get")
@@ -74,6 +69,11 @@ func install(ctx context.Context, log io.Writer, debianPackage string) (err erro
 	if os.Geteuid() != 0 {
 		return errors.New("not root")
 	}
+	unlock, err := lockInstalls()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if _, err := os.Stat(keepStopped); errors.Is(err, os.ErrNotExist) {
 		if err := os.WriteFile(keepStopped, []byte("#!/bin/sh\nexit 101\n"), 0o755); err != nil { //nolint:gosec // dpkg runs it
 			return fmt.Errorf("keep packages from starting servers: %w", err)

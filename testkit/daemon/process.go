@@ -10,13 +10,18 @@ import (
 	"syscall"
 )
 
+// Script is the small shell program. Run by `sh -c Script name signal folder command…` it runs
+// the command until its standard input ends: [Start] does that here, a container's entry
+// point may do it there.
+//
 //go:embed watch.sh
-var watchScript string
+var Script string
 
 // Command is what to run.
 type Command struct {
 	Args   []string // the program's path and its arguments
 	User   User
+	Dir    string    // the server's own folder, when that may lie where only root may enter
 	Signal string    // that ends it, such as INT
 	Remove string    // a folder that is removed at the end, whoever ended it; "" for none
 	Out    io.Writer // gets what it prints
@@ -32,11 +37,11 @@ type Process struct {
 
 // Start starts c and returns at once. The server gets nothing of our environment.
 func Start(c Command) (*Process, error) {
-	args := append([]string{"-c", watchScript, "watch", c.Signal, c.Remove}, c.Args...)
+	args := append([]string{"-c", Script, "watch", c.Signal, c.Remove}, c.Args...)
 	cmd := exec.Command("/bin/sh", args...) //nolint:noctx // its life is Stop's to end
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC"}
 	cmd.Stdout, cmd.Stderr = c.Out, c.Out
-	cmd.SysProcAttr = c.User.attributes()
+	cmd.SysProcAttr = c.User.Attributes(c.Dir)
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("make the watch pipe: %w", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -46,11 +47,36 @@ func (u User) Own(path string) error {
 	return nil
 }
 
-// attributes make a process run as the user.
-func (u User) attributes() *syscall.SysProcAttr {
+// ID is the user's and the group's number, as Docker takes them: uid:gid.
+func (u User) ID() string { return fmt.Sprintf("%d:%d", u.uid, u.gid) }
+
+// Attributes make a process run as the user. When dir, its own folder, lies below one that only
+// root may enter (a clone in /root), the process may look into all folders. "" is no folder.
+func (u User) Attributes(dir string) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C goes to the starter only
-	if u.other {
-		attr.Credential = &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.gid)} //nolint:gosec // ids of the system
+	if !u.other {
+		return attr
+	}
+	attr.Credential = &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.gid)} //nolint:gosec // ids of the system
+	if dir != "" && !u.reaches(dir) {
+		mayEnterFolders(attr)
 	}
 	return attr
 }
+
+// reaches reports whether the user may enter all folders above dir.
+func (u User) reaches(dir string) bool {
+	for dir = filepath.Dir(dir); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err == nil && info.Mode().Perm()&0o001 == 0 {
+			if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != u.uid {
+				return false
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+	}
+}
+
+func (u User) String() string { return "user " + u.name }

@@ -14,9 +14,8 @@
 //
 // # Life and death
 //
-// A server that we started dies with its starter, even when that is killed with -9: a small
-// shell holds the other end of a pipe (in Docker: the container's standard input) and stops
-// PostgreSQL when the pipe closes. A temporary folder goes with it. A data folder that the
+// A server that we started dies with its starter, even when that is killed with -9: see
+// package daemon; in Docker the pipe is the container's standard input. A temporary folder goes with it. A data folder that the
 // caller named (Options.Dir) survives and is used again by the next Start, which waits for a
 // predecessor that is still stopping and removes the postmaster.pid of a dead one.
 package postgres

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ory/dockertest/v3"
 	"github.com/ory/dockertest/v3/docker"
+
+	"github.com/slotwise/slotwise/testkit/daemon"
 )
 
 // DefaultImage is what Docker runs when Options.Image names nothing else.
@@ -27,7 +29,7 @@ const (
 	containerData = containerDisk + "/data"
 )
 
-// container is a server in a container, below the shell of watch.sh.
+// container is a server in a container, below the shell of package daemon.
 type container struct {
 	client *docker.Client
 	id     string
@@ -124,7 +126,7 @@ func containerOptions(image *docker.Image, o Options) (docker.CreateContainerOpt
 	options := docker.CreateContainerOptions{
 		Config: &docker.Config{
 			Image: o.Image, Env: env, ExposedPorts: map[docker.Port]struct{}{containerPort: {}},
-			Entrypoint: append([]string{"/bin/sh", "-c", watchScript, "watch", "INT", ""}, image.Config.Entrypoint...),
+			Entrypoint: append([]string{"/bin/sh", "-c", daemon.Script, "watch", "INT", ""}, image.Config.Entrypoint...),
 			Cmd:        append([]string{"postgres"}, settings...),
 			OpenStdin:  true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		},
@@ -147,15 +149,15 @@ func mountData(options *docker.CreateContainerOptions, dir string) error {
 	if err != nil {
 		return fmt.Errorf("find data folder: %w", err)
 	}
-	who, err := dataOwner()
+	who, err := daemon.NotRoot()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.MkdirAll(dir, 0o700), who.own(dir)); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), who.Own(dir)); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
 	options.Name = fmt.Sprintf("slotwise-postgres-%x", sha256.Sum256([]byte(dir)))[:40]
-	options.Config.User = fmt.Sprintf("%d:%d", who.uid, who.gid)
+	options.Config.User = who.ID()
 	// initdb wants to know the name of the user who runs it.
 	options.HostConfig.Binds = []string{dir + ":" + containerData, "/etc/passwd:/etc/passwd:ro"}
 	return nil

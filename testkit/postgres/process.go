@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -13,17 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/testkit/daemon"
 )
 
-//go:embed watch.sh
-var watchScript string
-
-// local is a server that runs from binaries on this machine, below the shell of watch.sh.
+// local is a server that runs from binaries on this machine.
 type local struct {
-	cmd   *exec.Cmd
-	pipe  io.Closer // closing it stops the server
-	done  chan struct{}
-	err   error  // of the shell; read after done
+	*daemon.Process
 	trash string // a temporary folder, removed at the end
 }
 
@@ -33,9 +28,9 @@ func startBinaries(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := dataOwner()
+	who, err := daemon.NotRoot()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	for try := 1; ; try++ {
 		c := cluster{Options: o, bins: bins, owner: who}
@@ -57,14 +52,14 @@ func startBinaries(ctx context.Context, o Options) (*Server, error) {
 type cluster struct {
 	Options
 	bins  binaries
-	owner owner
+	owner daemon.User
 	trash string
 }
 
 func (c *cluster) start(ctx context.Context) (*Server, error) {
 	var err error
 	if c.Dir == "" {
-		if c.trash, err = temporaryDir(c.owner); err != nil {
+		if c.trash, err = daemon.TempDir(c.owner, "slotwise-postgres-"); err != nil {
 			return nil, err
 		}
 		c.Dir = filepath.Join(c.trash, "data")
@@ -93,14 +88,16 @@ func (c *cluster) makeData(ctx context.Context) error {
 		return nil
 	}
 	half := c.Dir + ".new"
-	if err := errors.Join(os.RemoveAll(half), os.MkdirAll(half, 0o700), c.owner.own(half)); err != nil {
+	if err := errors.Join(os.RemoveAll(half), os.MkdirAll(half, 0o700), c.owner.Own(half)); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
 	args := []string{"-D", half, "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "--no-instructions"}
 	if !c.Durable {
 		args = append(args, "--no-sync")
 	}
-	cmd := c.command(ctx, "initdb", args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bins.dir, "initdb"), args...)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC"}
+	cmd.SysProcAttr = c.owner.Attributes(c.Dir)
 	if c.Password == "" {
 		cmd.Args = append(cmd.Args, "-A", "trust")
 	} else {
@@ -134,79 +131,30 @@ func (c *cluster) run(ctx context.Context) (*Server, error) {
 	if c.trash != "" {
 		signal = "QUIT" // at once: the data is thrown away
 	}
-	args := append([]string{
-		"-c", watchScript, "watch", signal, c.trash,
-		filepath.Join(c.bins.dir, "postgres"), "-D", c.Dir,
-	}, settings...)
-	cmd := c.command(context.WithoutCancel(ctx), "/bin/sh", args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	args := append([]string{filepath.Join(c.bins.dir, "postgres"), "-D", c.Dir}, settings...)
+	command := daemon.Command{Args: args, User: c.owner, Dir: c.Dir, Signal: signal, Remove: c.trash, Out: log}
 	if c.Log != nil {
-		w := io.MultiWriter(log, c.Log)
-		cmd.Stdout, cmd.Stderr = w, w
+		command.Out = io.MultiWriter(log, c.Log)
 	}
-	pipe, err := cmd.StdinPipe()
+	process, err := daemon.Start(command)
 	if err != nil {
-		return nil, fmt.Errorf("make the watch pipe: %w", err)
+		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s as %s: %w", c.bins.dir, c.owner, err)
-	}
-	p := &local{cmd: cmd, pipe: pipe, done: make(chan struct{}), trash: c.trash}
-	go p.wait()
 	url := adminURL(c.Addr, c.Password)
-	if err := waitReady(ctx, url, p.done); err != nil {
+	if err := waitReady(ctx, url, process.Done()); err != nil {
 		err = fmt.Errorf("start PostgreSQL in %s: %w\n%s", c.Dir, err, tailOf(log))
-		return nil, errors.Join(err, p.end(context.WithoutCancel(ctx)), checkFree(ctx, c.Addr))
+		return nil, errors.Join(err, process.Stop(context.WithoutCancel(ctx)), checkFree(ctx, c.Addr))
 	}
 	how := fmt.Sprintf("PostgreSQL %d of %s", c.bins.major, c.bins.dir)
-	return &Server{AdminURL: url, How: how, process: p}, nil
+	return &Server{AdminURL: url, How: how, process: local{Process: process, trash: c.trash}}, nil
 }
 
-// command prepares one of the server's programs, run as the owner with nothing of our environment.
-func (c *cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(c.bins.dir, name)
-	}
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC"}
-	cmd.SysProcAttr = c.owner.attributes(c.Dir)
-	cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C goes to the starter only
-	return cmd
-}
-
-// wait owns the shell until it ends. Tests that look for leaked goroutines find it here while
-// a server of theirs runs.
-func (p *local) wait() {
-	p.err = p.cmd.Wait()
-	close(p.done)
-}
-
-func (p *local) Done() <-chan struct{} { return p.done }
-
-func (p *local) Stop(ctx context.Context) error {
-	if err := p.end(ctx); err != nil {
-		return fmt.Errorf("stop PostgreSQL: %w", err)
-	}
+func (p local) Stop(ctx context.Context) error {
+	err := p.Process.Stop(ctx)
 	if p.trash != "" {
-		if err := os.RemoveAll(p.trash); err != nil {
-			return fmt.Errorf("remove the temporary data folder: %w", err)
-		}
+		err = errors.Join(err, os.RemoveAll(p.trash))
 	}
-	return nil
-}
-
-// end closes the pipe and waits; when ctx ends first it kills the shell and the server.
-func (p *local) end(ctx context.Context) error {
-	_ = p.pipe.Close() // closed twice after a second Stop
-	select {
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-		err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.done
-		return errors.Join(fmt.Errorf("killed it: %w", ctx.Err()), err)
-	}
+	return err
 }
 
 // waitUnlocked waits until no living server uses the data folder, and removes what a dead one
