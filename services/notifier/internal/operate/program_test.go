@@ -22,12 +22,12 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := os.MkdirTemp("", "slotwise") //nolint:usetesting // of all tests; TestMain removes it
+	dir, err := os.MkdirTemp("", "slotwise") // of all tests; TestMain removes it
 	if err != nil {
 		return "", err
 	}
 	programs = dir
-	cmd := exec.Command("go", "build", "-o", dir, "./cmd/slotwise") //nolint:noctx // the test binary's own timeout ends it
+	cmd := exec.Command("go", "build", "-o", dir, "./cmd/slotwise")
 	cmd.Dir = filepath.Join(root, "ops")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
