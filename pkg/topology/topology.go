@@ -84,18 +84,24 @@ func Consumers() []Consumer {
 			c.AckWait = 30 * time.Second
 			c.MaxDeliver = -1
 			c.MaxAckPending = 1000
-			c.FilterSubject, c.FilterSubjects = "", nil
-			if len(filters) == 1 {
-				c.FilterSubject = filters[0]
-			} else {
-				c.FilterSubjects = filters
-			}
+			filter(c, filters...)
 		}
 	}
 	return []Consumer{
 		{Bookings, Planner, own()},
 		{Bookings, SchedulerStarts, own(string(event.Confirmed)+".>", string(event.Rescheduled)+".>")},
 		{Reminders, NotifierReminders, own("reminder.due.>")},
+	}
+}
+
+// filter narrows c to the subjects; none: everything. The server keeps one subject and several
+// in different fields.
+func filter(c *jetstream.ConsumerConfig, subjects ...string) {
+	c.FilterSubject, c.FilterSubjects = "", nil
+	if len(subjects) == 1 {
+		c.FilterSubject = subjects[0]
+	} else {
+		c.FilterSubjects = subjects
 	}
 }
 

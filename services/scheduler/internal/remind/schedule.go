@@ -16,7 +16,7 @@ type Reminder struct {
 	At time.Time
 }
 
-// latest is the first instant that is not scheduled: nat-server counts nanoseconds in 64 bits
+// latest is the first instant that is not scheduled: nats-server counts nanoseconds in 64 bits
 // and fires at once what lies beyond (measured with 2.15.2).
 var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
