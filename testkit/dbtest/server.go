@@ -54,6 +54,10 @@ func prepare(ctx context.Context, config *pgx.ConnConfig) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return prepareFrom(ctx, config, source)
+}
+
+func prepareFrom(ctx context.Context, config *pgx.ConnConfig, source *source) (*server, error) {
 	s := &server{admin: config, template: "slotwise_template_" + source.hash}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

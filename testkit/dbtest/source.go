@@ -3,6 +3,7 @@ package dbtest
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -27,7 +28,11 @@ func readSource() (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{root: os.DirFS(dir)}
+	return readSourceIn(os.DirFS(dir))
+}
+
+func readSourceIn(root fs.FS) (*source, error) {
+	s := &source{root: root}
 	folders, err := fs.Glob(s.root, "services/*/migrations") // in order: booking before notifier
 	if err != nil {
 		return nil, fmt.Errorf("list migrations: %w", err)
@@ -53,7 +58,7 @@ func readSource() (*source, error) {
 		s.schemas = append(s.schemas, path.Base(path.Dir(folder)))
 	}
 	if s.roles == "" || len(s.schemas) == 0 {
-		return nil, fmt.Errorf("no roles.sql or no migrations below %s", dir)
+		return nil, errors.New("no deploy/postgres/roles.sql, or no services/*/migrations, in this checkout")
 	}
 	s.hash = fmt.Sprintf("%x", sum.Sum(nil))[:16]
 	return s, nil

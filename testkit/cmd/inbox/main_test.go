@@ -74,7 +74,7 @@ func send(t *testing.T, addr string, authority []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SendMail("a@example.org", []string{"b@example.org"}, strings.NewReader("Subject: x\r\n\r\nx\r\n")); err != nil {
+	if err := c.SendMail("a@example.org", []string{"b@example.org"}, strings.NewReader("Subject: x\r\n\r\nhello\r\n")); err != nil {
 		t.Fatal(err)
 	}
 }
