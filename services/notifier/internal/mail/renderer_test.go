@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"io"
 	"mime"
-	"mime/multipart"
-	"mime/quotedprintable"
 	netmail "net/mail"
 	"os"
 	"path/filepath"
@@ -19,6 +16,7 @@ import (
 
 	"github.com/slotwise/slotwise/pkg/id"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
+	"github.com/slotwise/slotwise/testkit/letter"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -60,57 +58,24 @@ func render(t *testing.T, h sendlog.Hand) []byte {
 	return body
 }
 
-// parsed is a mail as a mailbox reads it.
-type parsed struct {
-	header     netmail.Header
-	text, html string
-}
-
-func (p parsed) subject(t *testing.T) string {
+// parse reads a mail as a mailbox does. It must have a text and an HTML part and no other.
+func parse(t *testing.T, body []byte) letter.Letter {
 	t.Helper()
-	decoded, err := new(mime.WordDecoder).DecodeHeader(p.header.Get("Subject"))
+	l, err := letter.Parse(body)
 	if err != nil {
-		t.Fatalf("decode subject: %v", err)
+		t.Fatalf("parse mail: %v\n%s", err, body)
 	}
-	return decoded
-}
-
-func parse(t *testing.T, body []byte) parsed {
-	t.Helper()
-	msg, err := netmail.ReadMessage(bytes.NewReader(body))
-	if err != nil {
-		t.Fatalf("read message: %v\n%s", err, body)
+	kinds := []string{"text/plain", "text/html"}
+	if len(l.Parts) != len(kinds) || !strings.HasPrefix(l.Header.Get("Content-Type"), "multipart/alternative;") {
+		t.Fatalf("%d parts of %s", len(l.Parts), l.Header.Get("Content-Type"))
 	}
-	kind, params, err := mime.ParseMediaType(msg.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/alternative" {
-		t.Fatalf("content type %q: %v", msg.Header.Get("Content-Type"), err)
-	}
-	p := parsed{header: msg.Header}
-	parts := multipart.NewReader(msg.Body, params["boundary"])
-	for _, want := range []struct {
-		kind string
-		to   *string
-	}{{"text/plain; charset=UTF-8", &p.text}, {"text/html; charset=UTF-8", &p.html}} {
-		part, err := parts.NextRawPart()
-		if err != nil {
-			t.Fatalf("next part: %v", err)
+	for i, p := range l.Parts {
+		if p.Type != kinds[i] || p.Params["charset"] != "UTF-8" {
+			t.Errorf("part %d: %s %v", i, p.Type, p.Params)
 		}
-		if got := part.Header.Get("Content-Type"); got != want.kind {
-			t.Errorf("part's type = %q, want %q", got, want.kind)
-		}
-		if got := part.Header.Get("Content-Transfer-Encoding"); got != "quoted-printable" {
-			t.Errorf("part's encoding = %q", got)
-		}
-		decoded, err := io.ReadAll(quotedprintable.NewReader(part))
-		if err != nil {
-			t.Fatalf("decode part: %v", err)
-		}
-		*want.to = strings.ReplaceAll(string(decoded), "\r\n", "\n")
 	}
-	if _, err := parts.NextPart(); !errors.Is(err, io.EOF) {
-		t.Errorf("a third part: %v", err)
-	}
-	return p
+	l.Text, l.HTML = strings.ReplaceAll(l.Text, "\r\n", "\n"), strings.ReplaceAll(l.HTML, "\r\n", "\n")
+	return l
 }
 
 // The golden files are read in review: what people get, by kind and role.
@@ -180,12 +145,12 @@ func TestB81HeadersOfEveryMail(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := parse(t, body)
-		_, params, _ := mime.ParseMediaType(p.header.Get("Content-Type"))
+		_, params, _ := mime.ParseMediaType(p.Header.Get("Content-Type"))
 		boundaries[params["boundary"]] = true
-		if got, want := p.header.Get("Message-ID"), "<email-confirm-"+booking+"-v3@mail.slotwise.example>"; got != want {
+		if got, want := p.Header.Get("Message-ID"), "<email-confirm-"+booking+"-v3@mail.slotwise.example>"; got != want {
 			t.Errorf("Message-ID = %q, want %q", got, want)
 		}
-		if got, want := p.header.Get("Date"), "Tue, 01 Dec 2026 09:00:00 +0000"; got != want {
+		if got, want := p.Header.Get("Date"), "Tue, 01 Dec 2026 09:00:00 +0000"; got != want {
 			t.Errorf("Date = %q, want %q: the row's, whenever it is tried", got, want)
 		}
 	}
@@ -196,10 +161,10 @@ func TestB81HeadersOfEveryMail(t *testing.T) {
 
 func TestB82NobodyAnswersByMachine(t *testing.T) {
 	p := parse(t, render(t, hand(sendlog.Customer, sendlog.Reminder)))
-	if got := p.header.Get("Auto-Submitted"); got != "auto-generated" {
+	if got := p.Header.Get("Auto-Submitted"); got != "auto-generated" {
 		t.Errorf("Auto-Submitted = %q", got)
 	}
-	if got := p.header.Get("X-Auto-Response-Suppress"); got != "All" {
+	if got := p.Header.Get("X-Auto-Response-Suppress"); got != "All" {
 		t.Errorf("X-Auto-Response-Suppress = %q", got)
 	}
 }
@@ -224,14 +189,14 @@ func TestAnswersGoToTheOtherSide(t *testing.T) {
 			}
 			h.HostAddress, h.Name = tt.host, "Zoe"
 			p := parse(t, render(t, h))
-			if to := p.header.Get("To"); to != tt.to {
+			if to := p.Header.Get("To"); to != tt.to {
 				t.Errorf("To = %q, want %q", to, tt.to)
 			}
-			if got := p.header.Get("Reply-To"); got != tt.want {
+			if got := p.Header.Get("Reply-To"); got != tt.want {
 				t.Errorf("Reply-To = %q, want %q", got, tt.want)
 			}
-			if read := !strings.Contains(p.text, "Nobody reads answers"); read != (tt.want != "") {
-				t.Errorf("the text says something else about answers:\n%s", p.text)
+			if read := !strings.Contains(p.Text, "Nobody reads answers"); read != (tt.want != "") {
+				t.Errorf("the text says something else about answers:\n%s", p.Text)
 			}
 		})
 	}
@@ -270,10 +235,10 @@ func TestB61LineBreaksNeverMakeAHeader(t *testing.T) {
 	body := render(t, h)
 	p := parse(t, body)
 	checkEnvelope(t, p)
-	if got, want := p.header.Get("To"), `"A Bcc: x@evil.example" <zoe@customers.example>`; got != want {
+	if got, want := p.Header.Get("To"), `"A Bcc: x@evil.example" <zoe@customers.example>`; got != want {
 		t.Errorf("To = %q, want %q", got, want)
 	}
-	if got, want := p.subject(t), "Confirmed: Cut <b>, Thu 3 Dec 2026, 14:00"; got != want {
+	if got, want := p.Subject, "Confirmed: Cut <b>, Thu 3 Dec 2026, 14:00"; got != want {
 		t.Errorf("Subject = %q, want %q", got, want)
 	}
 	if bytes.Contains(body, []byte("\r\n.\r\n")) {
@@ -282,9 +247,9 @@ func TestB61LineBreaksNeverMakeAHeader(t *testing.T) {
 }
 
 // checkEnvelope fails unless the mail has each header once, one recipient and no copy.
-func checkEnvelope(t *testing.T, p parsed) {
+func checkEnvelope(t *testing.T, p letter.Letter) {
 	t.Helper()
-	for name, values := range p.header {
+	for name, values := range p.Header {
 		if len(values) != 1 {
 			t.Errorf("header %s stands %d times", name, len(values))
 		}
@@ -296,7 +261,7 @@ func checkEnvelope(t *testing.T, p parsed) {
 		}
 	}
 	for name, want := range map[string]string{"To": "zoe@customers.example", "From": "bookings@slotwise.example", "Reply-To": "host@rooms.example"} {
-		list, err := p.header.AddressList(name)
+		list, err := p.Header.AddressList(name)
 		if err != nil || len(list) != 1 || list[0].Address != want {
 			t.Errorf("%s = %v, %v, want one address, %s", name, list, err, want)
 		}
@@ -310,7 +275,7 @@ func TestB64LongSubject(t *testing.T) {
 		h.ResourceName = strings.TrimSpace(strings.ToValidUTF8(h.ResourceName, ""))
 		body := render(t, h)
 		checkLines(t, body)
-		if got, want := parse(t, body).subject(t), "Confirmed: "+h.ResourceName+", Thu 3 Dec 2026, 14:00"; got != want {
+		if got, want := parse(t, body).Subject, "Confirmed: "+h.ResourceName+", Thu 3 Dec 2026, 14:00"; got != want {
 			t.Errorf("Subject = %q, want %q", got, want)
 		}
 	}
@@ -348,15 +313,15 @@ func TestB83TypedTextIsNoMarkup(t *testing.T) {
 	h.Name, h.Note, h.ResourceName = link, "javascript:alert(1)\n"+link, `"><img src=x onerror=alert(1)>`
 	p := parse(t, render(t, h))
 	for _, tag := range []string{"<a", "<img", "evil.example\""} {
-		if strings.Contains(p.html, tag) {
-			t.Errorf("the HTML part has %q:\n%s", tag, p.html)
+		if strings.Contains(p.HTML, tag) {
+			t.Errorf("the HTML part has %q:\n%s", tag, p.HTML)
 		}
 	}
-	if n := strings.Count(p.html, "&lt;/p&gt;&lt;a href="); n != 2 {
-		t.Errorf("the HTML part shows the text %d times, want 2:\n%s", n, p.html)
+	if n := strings.Count(p.HTML, "&lt;/p&gt;&lt;a href="); n != 2 {
+		t.Errorf("the HTML part shows the text %d times, want 2:\n%s", n, p.HTML)
 	}
-	if n := strings.Count(p.text, link); n != 2 {
-		t.Errorf("the text part has the text unchanged %d times, want 2:\n%s", n, p.text)
+	if n := strings.Count(p.Text, link); n != 2 {
+		t.Errorf("the text part has the text unchanged %d times, want 2:\n%s", n, p.Text)
 	}
 }
 
@@ -364,10 +329,10 @@ func TestTextThatReordersIsDropped(t *testing.T) {
 	h := hand(sendlog.Customer, sendlog.Confirm)
 	h.Name, h.ResourceName = "A\u202eB\u2066C", "=?utf-8?q?Free_money?="
 	p := parse(t, render(t, h))
-	if !strings.Contains(p.text, "Hello ABC,") {
-		t.Errorf("text:\n%s", p.text)
+	if !strings.Contains(p.Text, "Hello ABC,") {
+		t.Errorf("text:\n%s", p.Text)
 	}
-	if got := p.subject(t); strings.Contains(got, "Free money") {
+	if got := p.Subject; strings.Contains(got, "Free money") {
 		t.Errorf("Subject = %q: typed text was decoded", got)
 	}
 }
@@ -401,12 +366,12 @@ func FuzzRender(f *testing.F) {
 		checkLines(t, body)
 		p := parse(t, body)
 		checkEnvelope(t, p)
-		for _, typed := range []string{p.text, p.html} {
+		for _, typed := range []string{p.Text, p.HTML} {
 			if strings.ContainsRune(typed, 0) {
 				t.Error("a null in the body")
 			}
 		}
-		for _, tag := range tag.FindAllString(p.html, -1) {
+		for _, tag := range tag.FindAllString(p.HTML, -1) {
 			if !strings.Contains(usual, tag) {
 				t.Errorf("tag %q in the HTML part", tag)
 			}

@@ -45,7 +45,7 @@ func TestB107TimesAreInTheResourcesZone(t *testing.T) {
 	}
 	for _, kind := range []sendlog.Kind{sendlog.Confirm, sendlog.Move, sendlog.Cancel, sendlog.Reminder} {
 		p := parse(t, render(t, hand(sendlog.Customer, kind)))
-		for part, body := range map[string]string{"text": p.text, "HTML": strings.ReplaceAll(p.html, "&#43;", "+")} {
+		for part, body := range map[string]string{"text": p.Text, "HTML": strings.ReplaceAll(p.HTML, "&#43;", "+")} {
 			if !strings.Contains(body, "Thursday, 3 December 2026, 14:00 to 15:00") || !strings.Contains(body, "Europe/Berlin (UTC+01:00)") {
 				t.Errorf("%s part of a %s mail:\n%s", part, kind, body)
 			}
