@@ -58,7 +58,8 @@ func (p *Process) start() error {
 	}
 	ended := make(chan struct{})
 	p.cmd, p.ended = cmd, ended
-	p.watched.Go(func() { p.watch(cmd, ended, p.quit) })
+	quit := p.quit // end forgets it
+	p.watched.Go(func() { p.watch(cmd, ended, quit) })
 	return nil
 }
 
