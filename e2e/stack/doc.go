@@ -15,5 +15,5 @@
 //	keys/                     nkey seeds, one a NATS user
 //	secrets/                  passwords of the database roles
 //	env                       addresses, as shell variables
-//	nats/context/dev.json     a context for the nats CLI (XDG_CONFIG_HOME=<folder>)
+//	nats-cli/                 a context for the nats CLI (XDG_CONFIG_HOME=<folder>/nats-cli)
 package stack

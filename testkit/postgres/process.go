@@ -101,8 +101,16 @@ func (c *cluster) makeData(ctx context.Context) error {
 	if c.Password == "" {
 		cmd.Args = append(cmd.Args, "-A", "trust")
 	} else {
-		cmd.Args = append(cmd.Args, "-A", "scram-sha-256", "--pwfile=/dev/stdin")
-		cmd.Stdin = strings.NewReader(c.Password + "\n")
+		// A file: another user may not open the pipe that would be /dev/stdin.
+		words := half + ".password"
+		if err := os.WriteFile(words, []byte(c.Password+"\n"), 0o600); err != nil {
+			return fmt.Errorf("write the password for initdb: %w", err)
+		}
+		defer os.Remove(words) //nolint:errcheck // it lies beside the data it protects
+		if err := c.owner.Own(words); err != nil {
+			return err
+		}
+		cmd.Args = append(cmd.Args, "-A", "scram-sha-256", "--pwfile="+words)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb in %s as %s: %w\n%s", half, c.owner, err, out)

@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// BenchmarkLatency books 50 times a second for 20 s and measures from the commit to the
+// moment at which the SMTP server accepts the confirmation. The commit is taken to be when
+// the outbox row was written, a little earlier than it is, so the figures are upper bounds.
+func BenchmarkLatency(b *testing.B) {
+	const rate, total = 50, 1000
+	s := start(b)
+	for range 20 { // connections, caches, plans
+		if err := s.book(0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s.settled(20, time.Minute)
+
+	for b.Loop() {
+		clock := time.NewTicker(time.Second / rate)
+		var posted sync.WaitGroup
+		for n := range total {
+			<-clock.C
+			posted.Go(func() {
+				if err := s.book(n); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		clock.Stop()
+		posted.Wait()
+		s.settled(20+total, time.Minute)
+	}
+	latencies := s.latencies()
+	b.ReportMetric(milliseconds(percentile(latencies, 0.50)), "ms-p50")
+	b.ReportMetric(milliseconds(percentile(latencies, 0.99)), "ms-p99")
+	b.ReportMetric(0, "ns/op")
+}
+
+// settled waits until n mails have been accepted.
+func (s *system) settled(n int, within time.Duration) {
+	s.b.Helper()
+	for end := time.Now().Add(within); s.mail.Counts().Accepted < n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.b.Fatalf("%d of %d mails within %v", s.mail.Counts().Accepted, n, within)
+		}
+	}
+}
+
+// latencies are the times from outbox row to acceptance, of the confirmations of this run.
+func (s *system) latencies() []time.Duration {
+	s.b.Helper()
+	conn, err := pgx.Connect(s.b.Context(), s.DatabaseURL(""))
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	defer conn.Close(s.b.Context()) //nolint:errcheck // nothing is open
+	rows, err := conn.Query(s.b.Context(), `
+		select extract(epoch from s.accepted_at - o.created_at)::float8
+		from notifier.send_log s
+		join booking.outbox_events o on o.key = s.booking::text
+		where s.kind = 'confirm' and s.state = 'sent'
+		order by o.id
+		offset 20`)
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	seconds, err := pgx.CollectRows(rows, pgx.RowTo[float64])
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	all := make([]time.Duration, len(seconds))
+	for i, v := range seconds {
+		all[i] = time.Duration(v * float64(time.Second))
+	}
+	return all
+}
