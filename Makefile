@@ -16,7 +16,7 @@ TOOLS    := bin/golangci-lint bin/nats bin/nats-server
 .PHONY: help run test test-pooler test-images check lint standalone tidied build tools tidy fmt bench fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 run: ## start everything on this machine, Ctrl-C stops it; FRESH=1 begins with no data
 	@go build -o bin/stack ./e2e/cmd/stack
