@@ -25,8 +25,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// timeout bounds the work for one request, unless the endpoint says otherwise.
-const timeout = 15 * time.Second
+const (
+	// timeout bounds the work for one request, unless the endpoint says otherwise.
+	timeout = 15 * time.Second
+	// statsTimeout bounds what an endpoint adds to the statistics; requests wait meanwhile.
+	statsTimeout = time.Second
+)
 
 // Request is one question or command.
 type Request struct {
@@ -68,6 +72,8 @@ type Endpoint struct {
 	// those that are [*BadRequestError]; the others are logged, and the asker is told to look
 	// there.
 	Answer func(ctx context.Context, r Request) (any, error)
+	// Stats is shown by `nats micro stats --json` as the endpoint's data; may be nil.
+	Stats func(ctx context.Context) any
 }
 
 func (e Endpoint) subject() string {
@@ -82,7 +88,7 @@ func (e Endpoint) subject() string {
 func Serve(nc *nats.Conn, service, about string, log *zap.Logger, endpoints ...Endpoint) (stop func(), err error) {
 	s, err := micro.AddService(nc, micro.Config{
 		Name: service, Description: about, Version: version(),
-		Metadata: map[string]string{"version": config.Version},
+		Metadata: map[string]string{"version": config.Version}, StatsHandler: stats(endpoints),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("serve ops endpoints: %w", err)
@@ -108,6 +114,20 @@ func Serve(nc *nats.Conn, service, about string, log *zap.Logger, endpoints ...E
 		defer inHand.Unlock()
 		stopped = true
 	}, nil
+}
+
+// stats calls the endpoint's own.
+func stats(endpoints []Endpoint) micro.StatsHandler {
+	return func(asked *micro.Endpoint) any {
+		for _, e := range endpoints {
+			if e.Name == asked.Name && e.Stats != nil {
+				ctx, cancel := context.WithTimeout(context.Background(), statsTimeout)
+				defer cancel()
+				return e.Stats(ctx)
+			}
+		}
+		return nil
+	}
 }
 
 func (e Endpoint) serve(r micro.Request, log *zap.Logger) {

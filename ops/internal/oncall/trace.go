@@ -80,15 +80,14 @@ func told(f *message.Facts) string {
 	if f.Erased {
 		return "the person was erased: nothing more is owed"
 	}
-	host := "there is no host"
-	if f.HasHost || f.ToldHost > 0 {
-		host = "the host of v" + fmt.Sprint(f.ToldHost)
+	text := fmt.Sprintf("last owed: to the customer the mail of v%d", f.ToldCustomer)
+	if f.ToldHost > 0 {
+		text += fmt.Sprintf(", to the host that of v%d", f.ToldHost)
 	}
-	reminder := "no reminder"
 	if f.RemindAt != nil {
-		reminder = "a reminder at " + at(f.RemindAt)
+		text += ", a reminder at " + at(f.RemindAt)
 	}
-	return fmt.Sprintf("the customer is owed the mail of v%d and %s; %s", f.ToldCustomer, reminder, host)
+	return text
 }
 
 func verdicts(t message.Trace) (rows [][]string) {

@@ -93,6 +93,14 @@ type Overdue struct {
 	Messages []Message `json:"messages"` // the overdue ones, the longest first, a hundred at most
 }
 
+// Stats is the data of endpoint overdue in `nats micro stats --json`.
+type Stats struct {
+	Overdue int      `json:"overdue"`
+	Held    int      `json:"held"`
+	Refused int      `json:"refused"`
+	Paused  []string `json:"paused"` // switches
+}
+
 // Change is the answer to release, retry, discard and resend.
 type Change struct {
 	Operation string   `json:"operation"`

@@ -34,10 +34,12 @@ func (d *Desk) Endpoints() []ops.Endpoint {
 	do := func(name, about string, answer func(context.Context, ops.Request) (any, error)) ops.Endpoint {
 		return ops.Endpoint{Name: name, About: about, Answer: answer, Command: true}
 	}
+	late := ask("overdue", "what is late with nothing that explains it", d.overdue)
+	late.Stats = d.stats
 	return []ops.Endpoint{
 		ask("trace", "the story of one booking's messages; the request is its id", d.trace),
 		ask("messages", `lists messages: {"states": ["held"], "reason": "part", "after": "…"}; by default what is held or refused`, d.messages),
-		ask("overdue", "what is late with nothing that explains it", d.overdue),
+		late,
 		ask("switches", "what is paused", d.switches),
 		do("release", "plans held messages again as they are", d.change("release")),
 		do("retry", "plans held and refused messages again, with all their tries", d.change("retry")),

@@ -234,6 +234,7 @@ func TestMicro(t *testing.T) {
 	s := serve(t)
 	must[[]message.Switch](s, "ops.get.switches", "")
 	ask[any](s, "ops.get.trace", "no id")
+	s.exec(`update notifier.switches set paused = true where name = 'mail'`)
 	info := must[micro.Info](s, "$SRV.INFO.notifier", "")
 	var subjects []string
 	for _, e := range info.Endpoints {
@@ -255,7 +256,12 @@ func TestMicro(t *testing.T) {
 		if (e.NumRequests == 1) != asked || (e.NumErrors == 1) != (e.Name == "trace") {
 			t.Errorf("stats %+v", e)
 		}
+		if want := `{"overdue":0,"held":0,"refused":0,"paused":["mail"]}`; e.Name == "overdue" && string(e.Data) != want {
+			t.Errorf("data %s, want %s", e.Data, want)
+		}
 	}
+	s.db.Pool("slotwise_notifier").Close()
+	must[micro.Stats](s, "$SRV.STATS.notifier", "") // the counts are there without the database
 }
 
 func FuzzRequests(f *testing.F) {

@@ -71,14 +71,9 @@ func fitting(messages []message.Message) int {
 
 func (d *Desk) overdue(ctx context.Context, _ ops.Request) (any, error) {
 	answer := message.Overdue{}
-	err := d.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `
-			select (select count(*) from notifier.overdue),
-			       (select count(*) from notifier.send_log where state = 'held'),
-			       (select count(*) from notifier.send_log where state = 'refused')`).
-			Scan(&answer.Overdue, &answer.Held, &answer.Refused)
-		if err != nil {
-			return fmt.Errorf("count overdue messages: %w", err)
+	err := d.read(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if answer, err = counts(ctx, tx); err != nil {
+			return err
 		}
 		found, err := all[message.Message](ctx, tx, `
 			select to_jsonb(m) from notifier.overdue m order by m.due_at, m.key limit $1`, pageSize)
@@ -94,6 +89,37 @@ func (d *Desk) overdue(ctx context.Context, _ ops.Request) (any, error) {
 	})
 	answer.Messages = answer.Messages[:fitting(answer.Messages)]
 	return answer, err
+}
+
+// counts reads how much is late and how much waits for a person.
+func counts(ctx context.Context, tx pgx.Tx) (o message.Overdue, err error) {
+	err = tx.QueryRow(ctx, `
+		select (select count(*) from notifier.overdue),
+		       (select count(*) from notifier.send_log where state = 'held'),
+		       (select count(*) from notifier.send_log where state = 'refused')`).Scan(&o.Overdue, &o.Held, &o.Refused)
+	if err != nil {
+		return o, fmt.Errorf("count overdue messages: %w", err)
+	}
+	return o, nil
+}
+
+// stats is what `nats micro stats` shows of the service beside its own counts; nil when the
+// database does not answer.
+func (d *Desk) stats(ctx context.Context) any {
+	var answer message.Stats
+	err := d.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		o, err := counts(ctx, tx)
+		if err != nil {
+			return err
+		}
+		answer.Overdue, answer.Held, answer.Refused = o.Overdue, o.Held, o.Refused
+		answer.Paused, err = all[string](ctx, tx, `select name from notifier.switches where paused order by name`)
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	return answer
 }
 
 func (d *Desk) switches(ctx context.Context, _ ops.Request) (any, error) {
