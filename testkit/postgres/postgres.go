@@ -89,11 +89,6 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.URL != "" {
 		return given(ctx, o)
 	}
-	if o.Addr != "" {
-		if err := checkFree(ctx, o.Addr); err != nil {
-			return nil, err
-		}
-	}
 	ways := []struct {
 		name  string
 		start func(context.Context, Options) (*Server, error)

@@ -113,6 +113,13 @@ func TestDiesWithItsStarter(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = starter.Wait() // killed
+		if dir != "" {     // the next start waits for its end, although it wants the same port
+			config, err := pgx.ParseConfig(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop(t, start(t, postgres.Options{Dir: dir, Image: image, Addr: fmt.Sprintf("%s:%d", config.Host, config.Port)}))
+		}
 		eventually(t, "the server ends", func() bool {
 			_, err := pgx.Connect(t.Context(), url)
 			return errors.Is(err, syscall.ECONNREFUSED)

@@ -72,10 +72,13 @@ func (c *cluster) start(ctx context.Context) (*Server, error) {
 			return nil, err
 		}
 	}
-	if err := c.makeData(ctx); err != nil {
+	if err := waitUnlocked(ctx, c.Dir); err != nil {
 		return nil, err
 	}
-	if err := waitUnlocked(ctx, c.Dir); err != nil {
+	if err := checkFree(ctx, c.Addr); err != nil {
+		return nil, err
+	}
+	if err := c.makeData(ctx); err != nil {
 		return nil, err
 	}
 	return c.run(ctx)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +24,8 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pgx.Connect(t.Context(), strings.TrimSpace(string(url))); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("the server is still there: %v", err)
+	if _, err := pgx.Connect(t.Context(), strings.TrimSpace(string(url))); err == nil {
+		t.Error("the server is still there")
 	}
 	for _, args := range [][]string{nil, {"--"}, {"/no/such/command"}} {
 		if code, err := run(args); code == 0 || err == nil {
@@ -73,7 +72,7 @@ func TestSignal(t *testing.T) {
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("the end took %s", took)
 	}
-	if _, err := pgx.Connect(t.Context(), url); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("the server is still there: %v", err)
+	if _, err := pgx.Connect(t.Context(), url); err == nil {
+		t.Error("the server is still there")
 	}
 }
