@@ -28,7 +28,7 @@ func settings(getenv func(string) string) (operator string, nats bus.Settings, e
 	return operator, bus.Read(env, operator), env
 }
 
-// ask asks one endpoint of the notifier and decodes its answer; with --json it writes the
+// ask asks one endpoint and decodes its answer; with --json it writes the
 // answer as it came. A request that is a string is sent as it is, any other as JSON.
 func (c *call) ask(ctx context.Context, subject string, request, answer any) error {
 	data, ok := request.(string)
@@ -60,7 +60,7 @@ func (c *call) request(ctx context.Context, subject, data string) ([]byte, error
 	if err := env.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, fmt.Errorf("no answer within %s", c.patience))
 	defer cancel()
 	// A denied permission shows in the error handler only: the request just gets no answer.
 	ctx, deny := context.WithCancelCause(ctx)
@@ -77,24 +77,24 @@ func (c *call) request(ctx context.Context, subject, data string) ([]byte, error
 	m, err := nc.RequestWithContext(ctx, subject, []byte(data))
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, errors.New("no notifier answers: does one run, and does it reach NATS? psql works too: docs/operations.md")
+		return nil, fmt.Errorf("no %s answers: does one run, and does it reach NATS? What psql can do instead is in docs/operations.md", c.service)
 	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("ask %s: %w", subject, context.Cause(ctx))
 	case err != nil:
 		return nil, fmt.Errorf("ask %s: %w", subject, err)
 	}
 	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" {
-		return nil, answered(code, m.Header.Get(micro.ErrorHeader))
+		return nil, c.answered(code, m.Header.Get(micro.ErrorHeader))
 	}
 	return m.Data, nil
 }
 
 // answered is the error that an endpoint answered with.
-func answered(code, text string) error {
+func (c *call) answered(code, text string) error {
 	if code == "400" {
 		return fmt.Errorf("%w: %s", ErrUsage, text)
 	}
-	return fmt.Errorf("the notifier could not answer (%s): %s; is PostgreSQL there?", code, text)
+	return fmt.Errorf("the %s could not answer (%s): %s; is PostgreSQL there?", c.service, code, text)
 }
 
 // write writes an answer as JSON.

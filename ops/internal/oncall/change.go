@@ -114,10 +114,8 @@ func turn(operation string) func(context.Context, *call) error {
 }
 
 func switches(ctx context.Context, c *call) error {
-	if words, err := c.parse(); err != nil {
+	if err := c.alone(); err != nil {
 		return err
-	} else if len(words) > 0 {
-		return c.wrong("%s is no argument of it", words[0])
 	}
 	var answer []message.Switch
 	if err := c.ask(ctx, "ops.get.switches", "", &answer); err != nil {

@@ -42,10 +42,8 @@ func list(ctx context.Context, c *call) error {
 }
 
 func overdue(ctx context.Context, c *call) error {
-	if words, err := c.parse(); err != nil {
+	if err := c.alone(); err != nil {
 		return err
-	} else if len(words) > 0 {
-		return c.wrong("%s is no argument of it", words[0])
 	}
 	var answer message.Overdue
 	if err := c.ask(ctx, "ops.get.overdue", "", &answer); err != nil {

@@ -1,5 +1,5 @@
 // Package oncall is the part of the slotwise program that engineers on call use: it asks the
-// notifier's ops endpoints over NATS and writes what they answer as text or as JSON.
+// services' ops endpoints over NATS and writes what they answer as text or as JSON.
 //
 // A change by filter that would touch more than one message is shown and not made, until it
 // is asked for with --yes; messages that are named by their keys need none.
@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // Command is one thing that an engineer may do.
@@ -38,6 +39,9 @@ var Commands = []Command{
 	{"pause", "[mail|webhooks]", "hand nothing more to a server, until resume", turn("pause")},
 	{"resume", "[mail|webhooks]", "end a pause", turn("resume")},
 	{"switches", "", "show what is paused", switches},
+	{"relay", "", "tell what waits in the outbox, what is parked, and whether the relay pauses", relay},
+	{"unpark", "[ID …] [--all]", "let the relay try parked events again", unpark},
+	{"reconcile", "", "make reminders' schedules again that are missing", reconcile},
 }
 
 // ErrUsage says that the command line or the settings are wrong; exit with 2.
@@ -77,7 +81,7 @@ func Help(w io.Writer, word string) {
 // Run runs the command with the arguments behind its name. It writes answers to out. Errors
 // are [ErrUsage], [ErrNothing], or whatever kept the services from answering.
 func (c Command) Run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
-	err := c.run(ctx, &call{command: c, args: args, getenv: getenv, out: out})
+	err := c.run(ctx, &call{command: c, args: args, getenv: getenv, out: out, service: "notifier", patience: patience})
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
 	}
@@ -91,7 +95,9 @@ type call struct {
 	getenv  func(string) string
 	out     io.Writer
 
-	json bool
+	service  string        // that answers; by default the notifier
+	patience time.Duration // how long that may take; by default [patience]
+	json     bool
 }
 
 // parse reads the flags, which may stand before and behind the other arguments, and returns

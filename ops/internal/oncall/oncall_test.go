@@ -251,6 +251,40 @@ func TestTurn(t *testing.T) {
 	}
 }
 
+func TestServices(t *testing.T) {
+	t.Parallel()
+	parked := map[string]any{
+		"id": 18, "key": "k", "subject": "s", "message_id": "booking-k-v3", "attempts": 9, "reason": "message\ntoo large", "parked_at": "2026-12-01T02:56:00Z",
+	}
+	d := serve(t, map[string]any{
+		"get relay": map[string]any{
+			"outbox": "booking.outbox_events", "stream": "BOOKINGS", "waiting": 3, "oldest_seconds": 12.3, "paused_since": "2026-12-01T02:56:00Z",
+			"pause_reason": "maximum bytes exceeded", "parked": 1, "parked_rows": []any{parked},
+		},
+		"do unpark": func(r ops.Request) any {
+			return map[string]int{"unparked": strings.Count(string(r.Data), "1")}
+		},
+		"do reconcile": map[string]int{"looked": 20, "created": 1},
+	})
+	for _, tt := range []struct {
+		args, out, asked string
+		err              error
+	}{
+		{"relay", "booking.outbox_events to BOOKINGS: 3 waiting, the oldest for 12s; 1 parked\nit pauses since 2026-12-01 02:56:00Z: maximum bytes exceeded\n\n" +
+			"parked\n  18  booking-k-v3  parked 2026-12-01 02:56:00Z  9 refusals  message too large\n", "get relay", nil},
+		{"unpark 1 21", "2 events due again\n", `do unpark dev {"ids":[1,21]}`, nil},
+		{"unpark 1 --json", "{\n  \"unparked\": 1\n}\n", `do unpark dev {"ids":[1]}`, nil},
+		{"unpark --all", "0 events due again\n", `do unpark dev {"all":true}`, oncall.ErrNothing},
+		{"unpark all", "", "", oncall.ErrUsage},
+		{"reconcile", "20 reminders ahead, 1 schedule made again\n", "do reconcile dev", nil},
+	} {
+		out, err := d.run(t, strings.Fields(tt.args)...)
+		if asked := d.took(); out != tt.out || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) || asked != tt.asked {
+			t.Errorf("%s: %q, %v; asked %s; want %q", tt.args, out, err, asked, tt.out)
+		}
+	}
+}
+
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	d := serve(t, map[string]any{"get messages": &ops.BadRequestError{Text: "unknown states: hold"}})
