@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 func help(out io.Writer, word string) {
 	fmt.Fprint(out, "slotwise asks and commands the services of one Slotwise installation.\n\n")
 	oncall.Help(out, word)
-	if strings.HasPrefix("topology apply", word) {
+	if word == "" {
 		fmt.Fprint(out, "  slotwise topology apply [--every 10s] [--teams FILE]\n      keep streams and consumers as they are declared\n")
 	}
 	fmt.Fprint(out, "\nslotwise <command> --help tells its flags and settings; docs/operations.md tells what to do when.\n")
