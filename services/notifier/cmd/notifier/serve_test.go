@@ -223,6 +223,23 @@ func TestB23TwoNotifiers(t *testing.T) {
 	w.wantStates(map[sendlog.State]int{sendlog.Sent: 50})
 }
 
+// B85: a mail that can't be rendered is held with the reason; the others go.
+func TestB85MailThatCannotBeRenderedIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.bookings.Resource(seed.Resource{ID: "crater", Zone: "Mars/Olympus"})
+	w.serve()
+	w.bookings.Book(seed.Booking{Resource: "crater"})
+	good := w.bookings.Book(seed.Booking{Resource: "room-7"})
+	w.wantStates(map[sendlog.State]int{sendlog.Held: 1, sendlog.Sent: 1})
+	w.wantMails(map[string]int{good.Address: 1})
+	var reason string
+	err := w.db.Admin.QueryRow(t.Context(), `select reason from notifier.send_log where state = 'held'`).Scan(&reason)
+	if err != nil || !strings.Contains(reason, "unknown time zone") {
+		t.Errorf("held because of %q, %v", reason, err)
+	}
+}
+
 func TestReminderThatFiresIsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// chunk is how many rows one transaction plans at most.
-const chunk = 5000
+// mostRows is how many rows one transaction plans at most: it takes well under a second.
+const mostRows = 5000
 
 // Audit is one replica's audit.
 type Audit struct {
@@ -27,6 +27,7 @@ type Audit struct {
 	log     plan.Log
 	times   sendlog.Times
 	logger  *zap.Logger
+	chunk   int // mostRows, or less in tests
 	planned *prometheus.CounterVec
 	beat    atomic.Pointer[time.Time] // when a transaction last ended, well or not
 }
@@ -39,7 +40,7 @@ func New(pool *pgxpool.Pool, log plan.Log, times sendlog.Times, logger *zap.Logg
 	for _, kind := range []sendlog.Kind{sendlog.Confirm, sendlog.Move, sendlog.Cancel, sendlog.Reminder, sendlog.Unreadable} {
 		planned.WithLabelValues(string(kind)) // a counter that is not there can't be watched
 	}
-	return &Audit{pool: pool, log: log, times: times, logger: logger, planned: planned}
+	return &Audit{pool: pool, log: log, times: times, logger: logger, chunk: mostRows, planned: planned}
 }
 
 // Run makes a pass at once and then one every [sendlog.Times.Audit], until ctx ends, and

@@ -33,7 +33,7 @@ func (a *Audit) events(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
-		more = len(found) == chunk
+		more = len(found) == a.chunk
 		var owed []sendlog.Message
 		for _, e := range found {
 			if e.Young { // not a condition of the query: it would step over a young row with a lower id
@@ -86,7 +86,7 @@ const behindSQL = `
 	limit $3`
 
 func (a *Audit) behind(ctx context.Context, tx pgx.Tx, mark int64) ([]event, error) {
-	rows, _ := tx.Query(ctx, behindSQL, mark, a.times.Young, chunk) // the collector reports this error too
+	rows, _ := tx.Query(ctx, behindSQL, mark, a.times.Young, a.chunk) // the collector reports this error too
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[event])
 	if err != nil {
 		return nil, fmt.Errorf("read outbox: %w", err)

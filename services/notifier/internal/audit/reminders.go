@@ -21,7 +21,7 @@ func (a *Audit) reminders(ctx context.Context) (more bool, err error) {
 		if _, mine, err := a.lock(ctx, tx); err != nil || !mine {
 			return err
 		}
-		rows, _ := tx.Query(ctx, missedSQL, a.times.Missed, chunk) // the collector reports this error too
+		rows, _ := tx.Query(ctx, missedSQL, a.times.Missed, a.chunk) // the collector reports this error too
 		missed, err := pgx.CollectRows(rows, pgx.RowToStructByName[plan.Booking])
 		if err != nil {
 			return fmt.Errorf("read bookings: %w", err)
@@ -31,7 +31,7 @@ func (a *Audit) reminders(ctx context.Context) (more bool, err error) {
 			owed[i] = b.Reminder()
 		}
 		inserted, err := a.plan(ctx, tx, owed)
-		more = len(missed) == chunk && inserted > 0 // else the same ones would be found for ever
+		more = len(missed) == a.chunk && inserted > 0 // else the same ones would be found for ever
 		return err
 	})
 	if err != nil {
