@@ -13,6 +13,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// program makes this test binary the program.
+const program = "TESTDB_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(program) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
 func TestRun(t *testing.T) {
 	t.Setenv("TEST_DATABASE_URL", "")
 	file := filepath.Join(t.TempDir(), "url")
@@ -37,12 +47,9 @@ func TestRun(t *testing.T) {
 // The command hears a signal, the server ends after it.
 func TestSignal(t *testing.T) {
 	t.Setenv("TEST_DATABASE_URL", "")
-	program := filepath.Join(t.TempDir(), "testdb")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "sh", "-c",
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "sh", "-c",
 		`trap 'echo heard; exit 3' TERM; echo $TEST_DATABASE_URL; while :; do sleep 0.1; done`)
+	cmd.Env = append(os.Environ(), program+"=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
