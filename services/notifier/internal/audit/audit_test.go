@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/slotwise/slotwise/pkg/id"
 	"github.com/slotwise/slotwise/services/notifier/internal/audit"
@@ -334,5 +335,28 @@ func TestB145LoopThatHangsIsNotAlive(t *testing.T) {
 	w.pass()
 	if err := w.audit.Alive(t.Context()); err != nil {
 		t.Errorf("Alive after a pass = %v", err)
+	}
+}
+
+// B29: behind a pooler in transaction mode nothing may be prepared.
+func TestB29ExecModes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		config := w.db.Pool("slotwise_notifier").Config()
+		config.ConnConfig.DefaultQueryExecMode = mode
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.audit = audit.New(pool, sendlog.New(pool, sendlog.DefaultTimes()), sendlog.DefaultTimes(), zaptest.NewLogger(t))
+		w.exec(`update notifier.progress set rewound_at = rewound_at - interval '1 hour'`)
+		w.bookings.Book(seed.Booking{Resource: "room-7", Age: old, Lead: 47 * time.Hour, Start: time.Now().Add(46 * time.Hour)})
+		w.pass()
+		counts := counted(t, w.audit)
+		if counts["confirm"] != 1 || counts["reminder"] != 1 {
+			t.Errorf("%s: counted %v", mode, counts)
+		}
+		pool.Close()
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slotwise/slotwise/pkg/event"
 	"github.com/slotwise/slotwise/pkg/id"
 	"github.com/slotwise/slotwise/pkg/topology"
+	"github.com/slotwise/slotwise/services/notifier/internal/plan"
 	"github.com/slotwise/slotwise/testkit/bustest"
+	"github.com/slotwise/slotwise/testkit/dbtest"
 	"github.com/slotwise/slotwise/testkit/seed"
 )
 
@@ -76,5 +80,28 @@ func TestReminderWithABadSubjectEnds(t *testing.T) {
 	}
 	if n := stream.CachedInfo().State.Msgs; n != 0 {
 		t.Errorf("%d messages are left, want 0", n)
+	}
+}
+
+// B29: behind a pooler in transaction mode nothing may be prepared.
+func TestB29ExecModes(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	bookings := seed.New(t, db.Admin)
+	bookings.Resource(seed.Resource{ID: "room-7"})
+	b := bookings.Book(seed.Booking{Resource: "room-7", Lead: time.Hour})
+	fired := event.Reminder{Booking: b.ID, StartVersion: 1}
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		config := db.Pool("slotwise_notifier").Config()
+		config.ConnConfig.DefaultQueryExecMode = mode
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owed, err := plan.FindOwed(plan.Reminders{DB: pool}, t.Context(), []event.Reminder{fired})
+		pool.Close()
+		if err != nil || len(owed) != 1 || !owed[fired].RemindAt.Equal(b.RemindAt.Truncate(time.Microsecond)) {
+			t.Errorf("%s: owed %+v, %v", mode, owed, err)
+		}
 	}
 }
