@@ -81,10 +81,20 @@ func (v view) waits(m message.Message) string {
 	case m.DueAt.After(v.now):
 		return "waiting: due at " + at(&m.DueAt)
 	case m.Tries > 0:
-		return fmt.Sprintf("waiting for %s: due since %s, %s so far, the last ended with %s", server(m), at(&m.DueAt), count(m.Tries, "try", "tries"), quoted(m.Answer))
+		return fmt.Sprintf("waiting for %s: due since %s%s, %s so far, the last ended with %s", server(m), at(&m.DueAt), v.paced(m), count(m.Tries, "try", "tries"), quoted(m.Answer))
 	default:
-		return "waiting for " + server(m) + ": due since " + at(&m.DueAt) + ", not tried yet"
+		return "waiting for " + server(m) + ": due since " + at(&m.DueAt) + v.paced(m) + ", not tried yet"
 	}
+}
+
+// backlog is how long past due a mail is that SEND_RATE paces.
+const backlog = 10 * time.Minute
+
+func (v view) paced(m message.Message) string {
+	if m.Channel == "email" && v.now.Sub(m.DueAt) >= backlog {
+		return " (backlog: SEND_RATE paces it)"
+	}
+	return ""
 }
 
 // server is what a due message waits for.

@@ -61,6 +61,7 @@ func TestVerdict(t *testing.T) {
 		{name: "superseded by itself", message: mailOf(2, "skipped", supersededBy("2", 0)), view: view{others: []message.Message{sent}}, want: "skipped: superseded by v2"},
 		{name: "superseded, in a list", message: mailOf(1, "skipped", supersededBy("2", 0)), want: "skipped: superseded by v2"},
 		{name: "not tried", message: mailOf(1, "planned", nil), want: "waiting for SMTP: due since 2026-12-01 02:59:00Z, not tried yet"},
+		{name: "backlog", message: mailOf(1, "planned", func(m *message.Message) { m.DueAt = *in(-10 * time.Minute) }), want: "waiting for SMTP: due since 2026-12-01 02:50:00Z (backlog: SEND_RATE paces it), not tried yet"},
 		{name: "tried", message: mailOf(1, "planned", func(m *message.Message) { m.Tries, m.Answer = 1, "421 closing\r\nsoon" }), want: `waiting for SMTP: due since 2026-12-01 02:59:00Z, 1 try so far, the last ended with "421 closing soon"`},
 		{name: "greylisted", message: mailOf(1, "planned", func(m *message.Message) { m.Attempts, m.Reason, m.DueAt = 2, "451 4.7.1 greylisted", *in(time.Minute) }), want: `waiting: next try at 2026-12-01 03:01:00Z; 2 tries were refused for now, the last with "451 4.7.1 greylisted"`},
 		{name: "due later", message: mailOf(1, "planned", func(m *message.Message) { m.DueAt = *in(time.Minute) }), want: "waiting: due at 2026-12-01 03:01:00Z"},
