@@ -23,6 +23,7 @@ type installation struct {
 	*stack.Stack
 	t   *testing.T
 	db  *dbtest.DB
+	dir string // of its data
 	log *logFile
 }
 
@@ -203,4 +204,16 @@ func (in *installation) count(sql string, args ...any) int {
 		in.t.Fatal(err)
 	}
 	return n
+}
+
+// wipeNATS deletes the store of nats-server, which must not run.
+func (in *installation) wipeNATS() {
+	in.t.Helper()
+	if err := os.RemoveAll(filepath.Join(in.dir, "nats")); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+func containsAddress(to, address string) bool {
+	return strings.Contains(to, "<"+address+">") || to == address
 }

@@ -4,7 +4,6 @@ package scenario
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +78,7 @@ func run(t *testing.T, change ...func(*stack.Config)) *installation {
 			t.Errorf("stop: %v", err)
 		}
 	})
-	in := &installation{Stack: s, t: t, db: db, log: log}
+	in := &installation{Stack: s, t: t, db: db, dir: c.Dir, log: log}
 	in.resources()
 	return in
 }
@@ -139,15 +138,3 @@ func eventually(t *testing.T, within time.Duration, what string, check func() (b
 		}
 	}
 }
-
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-func describe(format string, args ...any) string { return fmt.Sprintf(format, args...) }
