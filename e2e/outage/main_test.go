@@ -1,0 +1,109 @@
+// Package outage takes away what the services stand on, one by one, while the real programs
+// run: a disk that is full, a database that is frozen or restarts, a stream that takes no
+// more, a pooler in between. Bookings that were answered 201 lose nothing, others are told
+// when to come back, and everything goes on by itself.
+package outage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/e2e/stack"
+	"github.com/slotwise/slotwise/testkit/checkout"
+)
+
+// inNamespace is set for a test binary that runs in namespaces of its own.
+const inNamespace = "OUTAGE_IN_NAMESPACE"
+
+// TestMain runs the tests where they may mount a small disk: here, or, for who is not root, in
+// a user and a mount namespace of their own.
+func TestMain(m *testing.M) {
+	_, inside := os.LookupEnv(inNamespace)
+	if inside || mayMount() == nil {
+		os.Exit(m.Run())
+	}
+	cmd := exec.Command(os.Args[0], os.Args[1:]...) //nolint:noctx // it ends as its tests do
+	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	uid, gid := os.Getuid(), os.Getgid()
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
+		AmbientCaps: []uintptr{capSysAdmin},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		os.Exit(exit.ExitCode())
+	}
+	if err != nil { // no namespaces: the test of the disk will say so
+		os.Exit(m.Run())
+	}
+}
+
+const capSysAdmin = 21
+
+// mayMount reports why this process may not mount a file system.
+func mayMount() error {
+	dir, err := os.MkdirTemp("", "slotwise-mount-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(dir) //nolint:errcheck // an empty folder
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		return fmt.Errorf("mount a tmpfs: %w", err)
+	}
+	return syscall.Unmount(dir, 0)
+}
+
+// smallDisk returns a folder with a file system of its own. It can be entered by all users.
+func smallDisk(t *testing.T, megabytes int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "slotwise-disk-") //nolint:usetesting // PostgreSQL's user must reach it
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0755", megabytes))
+	if err != nil {
+		os.Remove(dir) //nolint:errcheck // an empty folder
+		t.Fatalf("mount a small disk: %v: this test needs root with CAP_SYS_ADMIN, or user namespaces for everybody", err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(syscall.Unmount(dir, syscall.MNT_DETACH), os.Remove(dir)); err != nil {
+			t.Errorf("remove the small disk: %v", err)
+		}
+	})
+	return dir
+}
+
+// built is the folder with the programs. They stay there: what is up to date is not linked again.
+var built = sync.OnceValues(func() (dir string, err error) {
+	root, err := checkout.Root()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(root, "bin", "rehearsal")
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as bin
+		return "", err
+	}
+	lock, err := os.Create(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() //nolint:errcheck // frees the lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	return dir, stack.Build(ctx, root, dir, os.Stderr, "-race", "-tags", "rehearsal")
+})
