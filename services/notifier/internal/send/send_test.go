@@ -37,6 +37,7 @@ type stage struct {
 	mail  *mailtest.Server
 	times sendlog.Times
 	log   *sendlog.Log
+	way   *gate // to PostgreSQL, if it was asked for
 
 	settings send.Settings
 	render   send.Render
@@ -89,7 +90,12 @@ func (s *stage) start() *sender {
 			s.t.Errorf("Run: %v", err)
 		}
 	}()
-	s.t.Cleanup(r.end)
+	s.t.Cleanup(func() {
+		if s.way != nil {
+			s.way.open() // or its results are never written
+		}
+		r.end()
+	})
 	return r
 }
 
@@ -165,8 +171,8 @@ func (s *stage) number(sql string, args ...any) (n int64) {
 	return n
 }
 
-// await waits until a row's "state" or "state: reason" matches pattern, and returns it.
-func (s *stage) await(key, pattern string) string {
+// await waits until a row's "state" or "state: reason" matches pattern.
+func (s *stage) await(key, pattern string) {
 	s.t.Helper()
 	wanted := regexp.MustCompile("^(?:" + pattern + ")$")
 	state := ""
@@ -176,26 +182,10 @@ func (s *stage) await(key, pattern string) string {
 			s.t.Fatal(err)
 		}
 		if wanted.MatchString(state) {
-			return state
-		}
-	}
-	s.t.Fatalf("%s is %q, want %q", key, state, pattern)
-	return ""
-}
-
-// awaitSQL waits until a query returns true.
-func (s *stage) awaitSQL(sql string, args ...any) {
-	s.t.Helper()
-	for end := time.Now().Add(soon); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		var is bool
-		if err := s.db.Admin.QueryRow(s.t.Context(), sql, args...).Scan(&is); err != nil {
-			s.t.Fatal(err)
-		}
-		if is {
 			return
 		}
 	}
-	s.t.Fatalf("never true: %s %v", sql, args)
+	s.t.Fatalf("%s is %q, want %q", key, state, pattern)
 }
 
 // copies counts the accepted mails of each key.
@@ -210,6 +200,11 @@ func (s *stage) copies() map[string]int {
 // key is the key of the row that a mail is of.
 func key(m mailtest.Message) string {
 	return regexp.MustCompile(`@.*`).ReplaceAllString(m.MessageID, "")
+}
+
+// bookingOf is the booking that a key is about.
+func bookingOf(key string) string {
+	return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).FindString(key)
 }
 
 // exactlyOnce fails unless each key was accepted once.
