@@ -45,14 +45,14 @@ func (s *Stack) serviceEnv(service string) []string {
 }
 
 func (s *Stack) mailEnv() []string {
+	var env []string
+	if os.Getenv("MAIL_FROM") == "" {
+		env = append(env, "MAIL_FROM=Slotwise <bookings@slotwise.example>")
+	}
 	if s.config.SMTPURL != "" {
-		return []string{"SMTP_URL=" + s.config.SMTPURL}
+		return append(env, "SMTP_URL="+s.config.SMTPURL)
 	}
-	return []string{
-		"SMTP_URL=smtp://" + s.config.addr(s.config.SMTP),
-		"SMTP_CA_FILE=" + s.inboxCA(),
-		"MAIL_FROM=Slotwise <bookings@slotwise.example>",
-	}
+	return append(env, "SMTP_URL=smtp://"+s.config.addr(s.config.SMTP), "SMTP_CA_FILE="+s.inboxCA())
 }
 
 // APIURL is where booking answers.
