@@ -86,7 +86,7 @@ func fill(b *testing.B, db *dbtest.DB, mails int) {
 		 select gen_random_uuid(), 'room-7', 'confirmed', now() + interval '9 days', now() + interval '9 days 1 hour', 1, 1, 1, 1, 1, now(), now()
 		 from generate_series(1, ` + fmt.Sprint(mails) + `)`,
 		`insert into booking.customers (id, address) select id, id || '@customers.example' from booking.bookings`,
-		`insert into booking.contacts (booking, customer, name, address, locale, note) select id, id, 'Ada', id || '@customers.example', 'en', '' from booking.bookings`,
+		`insert into booking.contacts (booking, customer, name, address, locale, note) select id, c.id, 'Ada', c.address, 'en', '' from booking.bookings join booking.customers c using (id)`,
 		`insert into notifier.send_log (key, channel, booking, kind, version, start_version, role, urgency, state, due_at, payload)
 		 select 'email-confirm-' || id || '-v1', 'email', id, 'confirm', 1, 1, 'customer', 0, 'planned', clock_timestamp(), '{"status": "confirmed", "resource": "room-7"}'
 		 from booking.bookings`,

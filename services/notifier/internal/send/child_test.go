@@ -75,7 +75,7 @@ func runChild(text string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready")
 	return s.Run(ctx)
 }
 

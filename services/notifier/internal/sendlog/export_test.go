@@ -3,16 +3,19 @@ package sendlog
 import "strings"
 
 // Statements are those that meet the whole log, with the types of their parameters.
-var Statements = map[string]struct{ Types, SQL string }{
-	"take":    {"uuid, bigint, bigint, interval, interval", takeSQL},
-	"read":    {"uuid, interval, interval", readSQL},
-	"write":   {"text[], uuid[], text[], text[], interval[], interval[], integer, interval, integer, interval", writeSQL},
-	"late":    {"text[], uuid[], text[]", lateSQL},
-	"put off": {"text[]", putOffSQL},
-	"sweep":   {"interval, integer", sweepSQL},
-	"renew":   {"text[], uuid[], interval, interval", renewSQL},
-	"next":    {"", nextSQL},
-	"gauge":   {"interval, interval", gaugeSQL},
+var Statements = map[string]struct {
+	SQL   string
+	Types []string
+}{
+	"take":    {takeSQL, []string{"uuid", "bigint", "bigint", "interval", "interval"}},
+	"read":    {readSQL, []string{"uuid", "interval", "interval"}},
+	"write":   {writeSQL, []string{"text[]", "uuid[]", "text[]", "text[]", "interval[]", "interval[]", "integer", "interval", "integer", "interval"}},
+	"late":    {lateSQL, []string{"text[]", "uuid[]", "text[]"}},
+	"put off": {putOffSQL, []string{"text[]"}},
+	"sweep":   {sweepSQL, []string{"interval", "integer"}},
+	"renew":   {renewSQL, []string{"text[]", "uuid[]", "interval", "interval"}},
+	"next":    {nextSQL, nil},
+	"gauge":   {gaugeSQL, []string{"interval", "interval"}},
 }
 
 // Settings are what they are planned with, for the whole session.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/pkg/config"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 )
 
@@ -129,5 +130,18 @@ func TestTimesContradict(t *testing.T) {
 		if err := times.Check(); err == nil || !strings.Contains(err.Error(), rule) {
 			t.Errorf("%s: %v", rule, err)
 		}
+	}
+}
+
+// The times are no settings: the promise stands on them.
+func TestReadTimes(t *testing.T) {
+	t.Parallel()
+	env := config.New("notifier", func(name string) string {
+		return map[string]string{"CATCH_UP_LIMIT": "48h"}[name]
+	})
+	want := sendlog.DefaultTimes()
+	want.CatchUp = 48 * time.Hour
+	if got := sendlog.ReadTimes(env); !reflect.DeepEqual(got, want) || env.Err() != nil {
+		t.Errorf("%+v: %v", got, env.Err())
 	}
 }

@@ -75,8 +75,8 @@ func (f fixture) plans() {
 	}
 	for name, s := range sendlog.Statements {
 		types, nulls := "", ""
-		if n := strings.Count(s.Types, ","); s.Types != "" {
-			types, nulls = "("+s.Types+")", "("+strings.Repeat("null, ", n)+"null)"
+		if n := len(s.Types); n > 0 {
+			types, nulls = "("+strings.Join(s.Types, ",")+")", "("+strings.Repeat("null, ", n-1)+"null)"
 		}
 		var text string
 		if _, err := conn.Exec(f.ctx(), `deallocate all`); err != nil {
