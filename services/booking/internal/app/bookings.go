@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/slotwise/slotwise/pkg/failpoint"
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 )
 
@@ -75,6 +76,7 @@ func (s Bookings) change(ctx context.Context, ask Ask, call Call, step Step) (An
 		return step(f)
 	}, call.Encode)
 	if changed {
+		failpoint.Hit("booking.committed")
 		s.Bell.Ring()
 	}
 	return answer, err

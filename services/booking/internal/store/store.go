@@ -34,6 +34,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slotwise/slotwise/pkg/failpoint"
 	"github.com/slotwise/slotwise/pkg/outbox"
 	"github.com/slotwise/slotwise/pkg/pgdb"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
@@ -84,6 +85,7 @@ func (s *Store) change(ctx context.Context, ask app.Ask, step app.Step, encode a
 		}
 		w := work{ask: ask, stranger: stranger.String()}
 		err = w.decide(ctx, tx, step)
+		failpoint.Hit("booking.locked")
 		outcome := app.Outcome{Booking: w.change.After, Resource: w.facts.Resource}
 		if booking.Refused(err) {
 			outcome.Refusal, w.change = err, booking.Change{}
@@ -94,7 +96,9 @@ func (s *Store) change(ctx context.Context, ask app.Ask, step app.Step, encode a
 			return fmt.Errorf("encode answer: %w", err)
 		}
 		changed = !w.change.None()
-		return s.save(ctx, tx, w, answer)
+		err = s.save(ctx, tx, w, answer)
+		failpoint.Hit("booking.saved")
+		return err
 	})
 	if err != nil {
 		return app.Answer{}, false, fmt.Errorf("change: %w", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/slotwise/slotwise/pkg/failpoint"
 	"github.com/slotwise/slotwise/pkg/pgdb"
 	"github.com/slotwise/slotwise/pkg/retry"
 	"github.com/slotwise/slotwise/services/notifier/internal/plan"
@@ -110,6 +111,7 @@ func (a *Audit) plan(ctx context.Context, tx pgx.Tx, owed []sendlog.Message) (in
 		}
 	}
 	a.logger.Warn("audit planned what was lost", zap.Int("messages", len(keys)), zap.String("first", keys[0]))
+	failpoint.Hit("audit.planned")
 	return len(keys), nil
 }
 

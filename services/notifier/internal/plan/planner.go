@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/slotwise/slotwise/pkg/bus"
+	"github.com/slotwise/slotwise/pkg/failpoint"
 	"github.com/slotwise/slotwise/pkg/topology"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 	"go.uber.org/zap"
@@ -42,6 +43,7 @@ func (p Planner) Handle(ctx context.Context, msgs []jetstream.Msg) error {
 	if _, err := p.Log.Plan(ctx, owed); err != nil {
 		return fmt.Errorf("plan events: %w", err)
 	}
+	failpoint.Hit("planner.planned")
 	return nil
 }
 

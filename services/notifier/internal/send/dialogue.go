@@ -3,10 +3,12 @@ package send
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/pkg/failpoint"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 	"github.com/wneessen/go-mail/smtp"
 )
@@ -35,6 +37,7 @@ func (s *Sender) dialogue(c *connection, h sendlog.Hand) ending {
 	if !carriable(from) || !carriable(to) {
 		return ending{outcome: sendlog.Unsendable, words: errAddress.Error(), phase: phaseRender}
 	}
+	failpoint.Hit("sender.handed")
 	times := s.log.Times()
 	c.deadline(h.Lease.Begun().Add(times.Dot))
 	if h.Lease.Over(time.Now()) {
@@ -51,23 +54,41 @@ func (s *Sender) dialogue(c *connection, h sendlog.Hand) ending {
 	if err != nil {
 		return s.failed(h, phaseData, err)
 	}
+	closer, ok := data.(*smtp.DataCloser)
+	if ok {
+		closer.WriteCloser = body{closer.WriteCloser}
+	}
 	// Only Close writes the dot, so what fails before it has left no mail behind.
 	if _, err := data.Write(mail); err != nil {
 		return s.failed(h, phaseBody, err)
 	}
+	failpoint.Hit("sender.body")
 	now := time.Now()
 	if h.Lease.Over(now) || h.Lease.Since(now) > times.Dot {
 		return ending{outcome: sendlog.Lost, words: "the lease ended before the final dot", phase: phaseBody, fate: drop, wait: s.waitAfter(h)}
 	}
 	c.deadline(now.Add(times.Answer))
+	failpoint.Hit("sender.dot")
 	if err := data.Close(); err != nil {
 		return s.failed(h, phaseDot, err)
 	}
+	failpoint.Hit("sender.answered")
 	words := "250"
-	if closer, ok := data.(*smtp.DataCloser); ok {
+	if ok {
 		words = nameless(answer{250, closer.ServerResponse()}.String(), to)
 	}
 	return ending{outcome: sendlog.Accepted, words: words, phase: phaseDot, code: 250, fate: keep}
+}
+
+// body is the data of a mail. Between its end and the answer lies the one window in which a
+// second copy becomes possible.
+type body struct{ io.WriteCloser }
+
+// Close writes the final dot.
+func (b body) Close() error {
+	err := b.WriteCloser.Close()
+	failpoint.Hit("sender.dotted")
+	return err //nolint:wrapcheck // as go-mail's own
 }
 
 // failed judges err of a phase: the server's answer, or the lack of one.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/slotwise/slotwise/pkg/bus"
 	"github.com/slotwise/slotwise/pkg/event"
+	"github.com/slotwise/slotwise/pkg/failpoint"
 	"github.com/slotwise/slotwise/pkg/topology"
 	"go.uber.org/zap"
 )
@@ -27,7 +28,9 @@ func (f Follower) Run(ctx context.Context) error {
 }
 
 func (f Follower) handle(_ context.Context, msgs []jetstream.Msg) error {
-	created, err := f.Writer.Write(f.owed(msgs, time.Now()))
+	owed := f.owed(msgs, time.Now())
+	failpoint.Hit("scheduler.owed")
+	created, err := f.Writer.Write(owed)
 	f.Created.Add(float64(created))
 	return err
 }
