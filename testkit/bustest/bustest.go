@@ -184,8 +184,16 @@ func (s *Server) startHere() error {
 	if !ok {
 		return fmt.Errorf("address %v", ns.Addr())
 	}
-	s.port = tcp.Port
+	s.listensOn(tcp.Port)
 	return nil
+}
+
+// listensOn keeps the port of the first start, which is that of the others too: clients in
+// other goroutines read it.
+func (s *Server) listensOn(port int) {
+	if s.port < 0 {
+		s.port = port
+	}
 }
 
 // inProcess is a server in this process.

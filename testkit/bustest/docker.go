@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -71,13 +70,11 @@ func (s *Server) startContainer() error {
 	if err := made.Expire(uint(expire.Seconds())); err != nil {
 		return fmt.Errorf("bound the life of the container: %w", err)
 	}
-	_, port, err := net.SplitHostPort(made.GetHostPort(clientPort))
+	port, err := strconv.Atoi(made.GetPort(clientPort))
 	if err != nil {
 		return fmt.Errorf("read the container's port: %w", err)
 	}
-	if s.port, err = strconv.Atoi(port); err != nil {
-		return fmt.Errorf("read the container's port: %w", err)
-	}
+	s.listensOn(port)
 	return s.waitReady()
 }
 
