@@ -25,16 +25,17 @@ func (s *Stack) natsEnv(user string) []string {
 	return []string{"NATS_URL=" + s.NATSURL(), "NATS_NKEY_FILE=" + s.keys.SeedFile(user)}
 }
 
-func (s *Stack) serviceEnv(service string) []string {
+// serviceEnv are the settings of a copy of the service that is called name.
+func (s *Stack) serviceEnv(name, service string) []string {
 	env := append(s.natsEnv(service),
 		"DATABASE_URL="+s.db.url("slotwise_"+service),
-		"ADMIN_ADDR="+s.admin[service],
+		"ADMIN_ADDR="+s.admin[name],
 		"DRAIN="+s.config.Drain.String(),
 		"DRAIN_LAG=0s",
 	)
 	switch service {
 	case "booking":
-		env = append(env, "HTTP_ADDR="+s.config.addr(s.config.HTTP))
+		env = append(env, "HTTP_ADDR="+s.front[name])
 	case "notifier":
 		env = append(env, s.mailEnv()...)
 	}
@@ -56,7 +57,10 @@ func (s *Stack) mailEnv() []string {
 }
 
 // APIURL is where booking answers.
-func (s *Stack) APIURL() string { return "http://" + s.config.addr(s.config.HTTP) }
+func (s *Stack) APIURL() string { return s.FrontURL("booking") }
+
+// FrontURL is where the copy of booking with that name answers.
+func (s *Stack) FrontURL(name string) string { return "http://" + s.front[name] }
 
 // InboxURL is the inbox's page; empty when mails go to a given server.
 func (s *Stack) InboxURL() string {
@@ -74,8 +78,8 @@ func (s *Stack) NATSURL() string {
 	return "nats://" + s.config.addr(s.config.NATS)
 }
 
-// AdminURL is the admin port of a service.
-func (s *Stack) AdminURL(service string) string { return "http://" + s.admin[service] }
+// AdminURL is the admin port of a service, or of a copy with that name.
+func (s *Stack) AdminURL(name string) string { return "http://" + s.admin[name] }
 
 // DatabaseURL is how the role reaches the database; an empty role is the administrator.
 func (s *Stack) DatabaseURL(role string) string {

@@ -118,7 +118,8 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the program to end (SIGTERM), kills it when ctx ends first, and waits for it.
+// Stop asks the program to end (SIGTERM, and SIGCONT for one that is frozen), kills it when ctx
+// ends first, and waits for it.
 func (p *Process) Stop(ctx context.Context) error { return p.end(ctx, syscall.SIGTERM) }
 
 // Kill ends the program at once (SIGKILL), for good, and waits for it.
@@ -139,6 +140,7 @@ func (p *Process) end(ctx context.Context, s syscall.Signal) error {
 	if err := cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("end %s: %w", p.Name, err)
 	}
+	cmd.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have ended meanwhile
 	select {
 	case <-ended:
 		return nil

@@ -21,7 +21,8 @@ type Stack struct {
 	lines  *lines
 	db     *database
 	keys   natskeys.Set
-	admin  map[string]string // address of a service's admin port
+	admin  map[string]string // address of a service's admin port, by its name or its copy's
+	front  map[string]string // address of booking's API, the same
 	parts  map[string]*Process
 	order  []string // of parts, as started
 }
@@ -32,7 +33,7 @@ func Start(ctx context.Context, c Config) (*Stack, error) {
 	if err := c.settle(ctx); err != nil {
 		return nil, err
 	}
-	s := &Stack{config: c, lines: &lines{to: c.Out}, admin: map[string]string{}, parts: map[string]*Process{}}
+	s := &Stack{config: c, lines: &lines{to: c.Out}, admin: map[string]string{}, front: map[string]string{"booking": c.addr(c.HTTP)}, parts: map[string]*Process{}}
 	if err := s.start(ctx); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
@@ -133,7 +134,7 @@ func (s *Stack) startServices(ctx context.Context) error {
 		if !slices.Contains(s.config.Parts, service) {
 			continue
 		}
-		if err := s.launch(service, service, s.serviceEnv(service)); err != nil {
+		if err := s.launch(service, service, s.serviceEnv(service, service)); err != nil {
 			return err
 		}
 	}
@@ -152,8 +153,8 @@ func (s *Stack) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Part returns the process of that name: nats, inbox, topology or a service; nil when the
-// stack does not run it.
+// Part returns the process of that name: nats, inbox, topology, a service or a copy of one;
+// nil when the stack does not run it.
 func (s *Stack) Part(name string) *Process { return s.parts[name] }
 
 // Stop ends everything, the last started first, PostgreSQL last.
@@ -163,7 +164,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		last := len(s.order) - 1
 		name := s.order[last]
 		s.order = s.order[:last]
-		if slices.Contains(Services, name) { // the services together: they don't wait for each other
+		if s.admin[name] != "" { // the services together: they don't wait for each other
 			errs = append(errs, s.stopServices(ctx, name)...)
 			continue
 		}
@@ -178,7 +179,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 
 func (s *Stack) stopServices(ctx context.Context, last string) []error {
 	names := []string{last}
-	for len(s.order) > 0 && slices.Contains(Services, s.order[len(s.order)-1]) {
+	for len(s.order) > 0 && s.admin[s.order[len(s.order)-1]] != "" {
 		names = append(names, s.order[len(s.order)-1])
 		s.order = s.order[:len(s.order)-1]
 	}
