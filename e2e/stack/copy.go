@@ -10,6 +10,8 @@ import (
 // wait until the copy is ready. From then on it is a part like the others, for [Stack.Part],
 // [Stack.AdminURL], [Stack.FrontURL] and [Stack.Stop].
 func (s *Stack) Add(ctx context.Context, name, service string, env ...string) (*Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.parts[name] != nil {
 		return nil, fmt.Errorf("add %s: there is one already", name)
 	}

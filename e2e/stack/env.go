@@ -60,7 +60,7 @@ func (s *Stack) mailEnv() []string {
 func (s *Stack) APIURL() string { return s.FrontURL("booking") }
 
 // FrontURL is where the copy of booking with that name answers.
-func (s *Stack) FrontURL(name string) string { return "http://" + s.front[name] }
+func (s *Stack) FrontURL(name string) string { return s.url(s.front, name) }
 
 // InboxURL is the inbox's page; empty when mails go to a given server.
 func (s *Stack) InboxURL() string {
@@ -79,7 +79,13 @@ func (s *Stack) NATSURL() string {
 }
 
 // AdminURL is the admin port of a service, or of a copy with that name.
-func (s *Stack) AdminURL(name string) string { return "http://" + s.admin[name] }
+func (s *Stack) AdminURL(name string) string { return s.url(s.admin, name) }
+
+func (s *Stack) url(addrs map[string]string, name string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return "http://" + addrs[name]
+}
 
 // DatabaseURL is how the role reaches the database; an empty role is the administrator.
 func (s *Stack) DatabaseURL(role string) string {

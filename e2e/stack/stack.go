@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/slotwise/slotwise/testkit/natskeys"
@@ -21,10 +22,12 @@ type Stack struct {
 	lines  *lines
 	db     *database
 	keys   natskeys.Set
-	admin  map[string]string // address of a service's admin port, by its name or its copy's
-	front  map[string]string // address of booking's API, the same
-	parts  map[string]*Process
-	order  []string // of parts, as started
+
+	mu    sync.RWMutex      // copies are added while others look
+	admin map[string]string // address of a service's admin port, by its name or its copy's
+	front map[string]string // address of booking's API, the same
+	parts map[string]*Process
+	order []string // of parts, as started
 }
 
 // Start starts everything and returns when all of it is ready, or with what kept it from that;
@@ -155,7 +158,11 @@ func (s *Stack) Ready(ctx context.Context) error {
 
 // Part returns the process of that name: nats, inbox, topology, a service or a copy of one;
 // nil when the stack does not run it.
-func (s *Stack) Part(name string) *Process { return s.parts[name] }
+func (s *Stack) Part(name string) *Process {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.parts[name]
+}
 
 // Stop ends everything, the last started first, PostgreSQL last.
 func (s *Stack) Stop(ctx context.Context) error {
