@@ -40,7 +40,7 @@ func change(operation string) func(context.Context, *call) error {
 			return err
 		}
 		if answer.Changed == 0 {
-			return fmt.Errorf("%w from which %s is possible", ErrNothing, operation)
+			return fmt.Errorf("%w, or it stands where %s is not possible", ErrNothing, operation)
 		}
 		return nil
 	}

@@ -34,7 +34,7 @@ func (d *Desk) change(operation string) func(context.Context, ops.Request) (any,
 		}
 		answer := message.Change{Operation: operation, DryRun: order.DryRun}
 		err := pgdb.InTx(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
-			keys, err := all[string](ctx, tx, changes[operation], order.Filter, r.Operator)
+			keys, err := all[string](ctx, tx, changes[operation], asText(order.Filter), r.Operator)
 			if err != nil {
 				return fmt.Errorf("%s messages: %w", operation, err)
 			}

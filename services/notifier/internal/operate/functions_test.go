@@ -390,6 +390,7 @@ func TestChangesAtOnce(t *testing.T) {
 	for range 50 {
 		f.booked()
 	}
+	f.hostless()
 	f.exec(`update notifier.send_log set state = 'held', reason = 'why'`)
 	ended := make(chan error, 8)
 	for i := range 8 {

@@ -33,7 +33,7 @@ func (d *Desk) messages(ctx context.Context, r ops.Request) (any, error) {
 	q.Limit = 0
 	page := message.Page{Messages: []message.Message{}}
 	err := d.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		found, err := all[message.Message](ctx, tx, `select to_jsonb(m) from notifier.list($1, nullif($2, ''), $3) m`, q.Filter, q.After, size+1)
+		found, err := all[message.Message](ctx, tx, `select to_jsonb(m) from notifier.list($1, nullif($2, ''), $3) m`, asText(q.Filter), q.After, size+1)
 		if err != nil {
 			return fmt.Errorf("list messages: %w", err)
 		}
@@ -54,6 +54,13 @@ func (d *Desk) messages(ctx context.Context, r ops.Request) (any, error) {
 		page.Next = page.Messages[keep-1].Key
 	}
 	return page, nil
+}
+
+// asText is a filter for the functions of schema notifier. They take jsonb: a struct has no
+// type of its own where statements are not described before they run (DATABASE_EXEC_MODE).
+func asText(f message.Filter) string {
+	text, _ := json.Marshal(f) // strings, times and a number
+	return string(text)
 }
 
 // fitting returns how many of the messages fit into one answer: one at least.

@@ -56,10 +56,17 @@ func (f fixture) planned(b seed.Booking) []string {
 	return keys
 }
 
-// customerOnly removes what is planned for the host.
+// customerOnly removes what is planned for the host, and the host.
 func (f fixture) customerOnly() {
 	f.t.Helper()
+	f.hostless()
 	f.exec(`delete from notifier.send_log where role = 'host'`)
+}
+
+// hostless removes the host: nobody is told what became of customers' mails.
+func (f fixture) hostless() {
+	f.t.Helper()
+	f.exec(`update booking.resources set host_address = null`)
 }
 
 // ended hands what is due and ends each hand so.
@@ -159,7 +166,7 @@ func ask[T any](s served, subject string, request any) (answer T, fault string) 
 		}
 		data = string(text)
 	}
-	m, err := s.nc.Request(subject, []byte(data), 10*time.Second)
+	m, err := s.nc.Request(subject, []byte(data), 20*time.Second)
 	if err != nil {
 		s.t.Fatalf("%s: %v", subject, err)
 	}

@@ -111,7 +111,7 @@ func TestProgram(t *testing.T) {
 
 	s.ended(sendlog.Accepted, "250 ok")
 	s.says(s.slotwise(0, "messages", "resend", customer), customer+"-c2", "1 message planned to be resent")
-	s.says(s.slotwise(0, "messages", "discard", "--booking", b.ID), "1 message discarded")
+	s.says(s.slotwise(0, "messages", "discard", "--booking", b.ID, "--role", "customer"), "1 message discarded")
 	s.want(customer+"-c2", "skipped: discarded by dev")
 	s.exec(`update notifier.send_log set state = 'held', reason = 'why' where key = $1`, host)
 	s.says(s.slotwise(0, "messages", "release", host), "1 message released")

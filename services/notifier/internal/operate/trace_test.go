@@ -212,12 +212,47 @@ func TestTraceFits(t *testing.T) {
 	b, key := s.booked()
 	s.exec(`insert into notifier.send_log (key, channel, booking, kind, version, role, copy, urgency, state, reason, due_at)
 	        select $1 || '-c' || n, 'email', booking, kind, 1, role, n, 0, 'refused', repeat(chr(1), 1024), now()
-	        from notifier.send_log, generate_series(2, 300) n where key = $1`, key)
+	        from notifier.send_log, generate_series(2, 120) n where key = $1`, key)
 	s.exec(`insert into notifier.hands (key, token, n, handed_at, ended_at, outcome, answer)
-	        select key, gen_random_uuid(), n, now(), clock_timestamp(), 'refused', repeat(chr(1), 1024) from notifier.send_log, generate_series(1, 30) n where role = 'customer'`)
+	        select key, gen_random_uuid(), n, now(), clock_timestamp(), 'refused', repeat(chr(1), 1024) from notifier.send_log, generate_series(1, 12) n where role = 'customer'`)
 	s.exec(`update booking.outbox_events set last_error = repeat('€', 100000)`)
 	trace := must[message.Trace](s, "ops.get.trace", b.ID)
-	if !trace.Cut || len(trace.Messages) < 10 || len(trace.Messages[0].Hands) == 0 {
-		t.Errorf("cut %t, %d messages", trace.Cut, len(trace.Messages))
+	if !trace.Cut || len(trace.Messages) < 10 {
+		t.Fatalf("cut %t, %d messages", trace.Cut, len(trace.Messages))
+	}
+	if hands := trace.Messages[0].Hands; len(hands) == 0 || hands[len(hands)-1].N != 12 {
+		t.Errorf("hands %+v: the last one is missing", hands)
+	}
+}
+
+// The cause is seen in one look: which mail, which try, the server's code and words, and when;
+// and still no person.
+func TestB153TheCauseIsSeen(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b, key := s.booked()
+	s.customerOnly()
+	for range 2 {
+		s.ended(sendlog.Again, "451 4.7.1 greylisted")
+		s.dueNow()
+	}
+	s.ended(sendlog.Rejected, "550 5.1.1 no such user")
+	trace := must[message.Trace](s, "ops.get.trace", b.ID)
+	m := trace.Messages[0]
+	if m.Key != key || m.Kind != "confirm" || m.Version != 1 || m.Tries != 3 || m.Attempts != 2 || m.Reason != "550 5.1.1 no such user" || m.AnsweredAt == nil {
+		t.Errorf("message %+v", m)
+	}
+	var hands []string
+	for _, h := range m.Hands {
+		hands = append(hands, fmt.Sprint(h.N, " ", h.Outcome, " ", h.Answer, " ", h.EndedAt != nil))
+	}
+	want := []string{"1 planned 451 4.7.1 greylisted true", "2 planned 451 4.7.1 greylisted true", "3 refused 550 5.1.1 no such user true"}
+	if !slices.Equal(hands, want) {
+		t.Errorf("hands %q, want %q", hands, want)
+	}
+	text := s.slotwise(0, "trace", b.ID)
+	s.says(text, key+"  refused 20", ": 550 5.1.1 no such user", "451 4.7.1 greylisted")
+	if strings.Contains(text, b.Address) || strings.Contains(text, b.Name) {
+		t.Errorf("it tells who:\n%s", text)
 	}
 }
