@@ -18,8 +18,8 @@ import (
 func TestDialogueFaults(t *testing.T) {
 	t.Parallel()
 	short := func(t *sendlog.Times) { // not longer than a test can wait
-		t.Dot, t.Answer, t.Cap, t.Quiet = 300*time.Millisecond, 300*time.Millisecond, 700*time.Millisecond, time.Second
-		t.Lease, t.Renew = 500*time.Millisecond, 100*time.Millisecond
+		t.Dot, t.Answer, t.Cap, t.Quiet = time.Second, time.Second, 2500*time.Millisecond, 3*time.Second
+		t.Lease, t.Renew = 2*time.Second, 500*time.Millisecond
 	}
 	tests := map[string]struct {
 		fault    mailtest.Fault
@@ -63,6 +63,7 @@ func TestDialogueFaults(t *testing.T) {
 				tt.times(&times)
 			}
 			s := newStage(t, times, mailtest.Options{})
+			s.hostless()
 			s.mail.Script(tt.fault)
 			r := s.start()
 			k := s.confirm()
@@ -104,9 +105,9 @@ func (s *stage) sameMessageID() {
 func TestDialogueOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	times := quick()
-	times.Lease, times.Renew, times.Sweep = 300*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
+	times.Lease, times.Renew, times.Sweep = time.Second, 250*time.Millisecond, 50*time.Millisecond
 	s := newStage(t, times, mailtest.Options{})
-	s.mail.Script(mailtest.Fault{Phase: mailtest.Dot, Delay: 1500 * time.Millisecond})
+	s.mail.Script(mailtest.Fault{Phase: mailtest.Dot, Delay: 3 * time.Second})
 	s.start()
 	s.start()
 	k := s.confirm()
@@ -123,6 +124,7 @@ func TestB73DirtyConnection(t *testing.T) {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, quick(), mailtest.Options{})
+			s.hostless()
 			s.settings.Connections = 1
 			s.mail.Script(mailtest.Fault{Phase: p, Times: 1, Reply: "550 5.1.1 no"})
 			s.start()
@@ -139,6 +141,7 @@ func TestB73DirtyConnection(t *testing.T) {
 func TestB85NoMailToSend(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, quick(), mailtest.Options{})
+	s.hostless()
 	s.render = func(h sendlog.Hand) ([]byte, error) {
 		if h.Kind == sendlog.Confirm {
 			return nil, errors.New("unknown time zone")

@@ -7,6 +7,7 @@ import (
 	"github.com/slotwise/slotwise/pkg/pgdb"
 	"github.com/slotwise/slotwise/pkg/retry"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
+	"github.com/slotwise/slotwise/services/notifier/internal/suppress"
 	"go.uber.org/zap"
 )
 
@@ -14,6 +15,14 @@ import (
 type end struct {
 	hand   sendlog.Hand
 	ending ending
+}
+
+// gone is the address, if the server said of it that there is no such mailbox; else empty.
+func (e end) gone() string {
+	if e.ending.outcome == sendlog.Rejected && e.ending.phase == phaseRcpt && suppress.Reply(e.ending.words) {
+		return e.hand.To()
+	}
+	return ""
 }
 
 // mostEnds is how many results one transaction writes.
@@ -49,7 +58,9 @@ func (s *Sender) writeLoop(ctx context.Context) {
 func (s *Sender) write(ctx context.Context, batch []end) {
 	results := make([]sendlog.Result, len(batch))
 	for i, e := range batch {
-		results[i] = sendlog.Result{Key: e.hand.Key, Token: e.hand.Token, Outcome: e.ending.outcome, Answer: e.ending.words, Wait: e.ending.wait}
+		results[i] = sendlog.Result{
+			Key: e.hand.Key, Token: e.hand.Token, Outcome: e.ending.outcome, Answer: e.ending.words, Wait: e.ending.wait, Gone: e.gone(),
+		}
 	}
 	wait := retry.Backoff{Base: 100 * time.Millisecond, Max: 5 * time.Second}
 	for n := 1; ; n++ {

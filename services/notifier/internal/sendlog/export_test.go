@@ -9,7 +9,7 @@ var Statements = map[string]struct {
 }{
 	"take":    {takeSQL, []string{"uuid", "bigint", "bigint", "interval", "interval"}},
 	"read":    {readSQL, []string{"uuid", "interval", "interval"}},
-	"write":   {writeSQL, []string{"text[]", "uuid[]", "text[]", "text[]", "interval[]", "interval[]", "integer", "interval", "integer", "interval"}},
+	"write":   {writeSQL, []string{"text[]", "uuid[]", "text[]", "text[]", "interval[]", "interval[]", "integer", "interval", "integer", "interval", "text[]"}},
 	"late":    {lateSQL, []string{"text[]", "uuid[]", "text[]"}},
 	"put off": {putOffSQL, []string{"text[]"}},
 	"sweep":   {sweepSQL, []string{"interval", "integer"}},

@@ -12,6 +12,7 @@ import (
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	f := open(t, sendlog.DefaultTimes())
+	f.hostless()
 	due := func(ago time.Duration) sendlog.Message {
 		m := mail(f.book(), sendlog.Confirm, 1)
 		m.DueAt = time.Now().Add(-ago)

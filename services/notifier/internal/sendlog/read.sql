@@ -11,8 +11,16 @@ with taken as materialized (
                when s.kind in ('confirm', 'move', 'cancel') and s.version < case s.role when 'host' then b.told_host else b.told_customer end
                    then 'superseded by v' || case s.role when 'host' then b.told_host else b.told_customer end
                when s.kind = 'reminder' and (b.status <> 'confirmed' or b.start_version <> s.start_version) then 'stale start'
-               when s.kind = 'confirm' and b.ends_at <= clock_timestamp() then 'useless: the booking has ended'
+               when s.kind in ('confirm', 'notice') and b.ends_at <= clock_timestamp() then 'useless: the booking has ended'
                when s.kind = 'reminder' and b.starts_at <= clock_timestamp() then 'useless: the booking has begun'
+               when s.kind = 'notice' and exists (
+                   select from notifier.send_log a
+                   where a.key = s.payload ->> 'about' and a.state = 'sent' and a.bounced_at is null
+                   offset 0) then 'useless: the mail was accepted after all'
+               else (
+                   select left('suppressed: ' || u.reason, 900) || ' since ' || to_char(u.since at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS"Z"')
+                   from notifier.suppressions u
+                   where u.address = lower(case s.role when 'host' then b.host_address else b.address end collate "C"))
            end as verdict,
            s.due_at < clock_timestamp() - $2::interval as outdated,
            (
@@ -23,7 +31,7 @@ with taken as materialized (
            s.kind = 'move' and not exists (
                select from notifier.send_log c
                where c.booking = s.booking and c.role = s.role and c.key <> s.key and c.kind in ('confirm', 'move')
-                 and (c.state = 'sent' or c.unknowns > 0)) as first_news
+                 and (c.state = 'sent' and c.bounced_at is null or c.unknowns > 0)) as first_news
     from notifier.send_log s
     left join booking.for_notifier b on b.booking = s.booking
     where s.token = $1 and s.state = 'handed' and s.lease_until is not null),
@@ -31,6 +39,7 @@ closed as (
     update notifier.send_log s
     set state = case
             when t.verdict = 'accepted' then 'sent'
+            when t.verdict like 'suppressed: %' then 'refused'
             when t.verdict is not null then 'skipped'
             when t.outdated then 'held'
             when s.unknowns > 0 then 'unknown'

@@ -27,6 +27,7 @@ type Result struct {
 	Outcome    Outcome
 	Answer     string        // the server's words, or what happened; no person; cut to 1 KiB
 	Wait       time.Duration // after Lost: the row is due after this
+	Gone       string        // the address, when it refused for good: it is suppressed; else empty
 }
 
 var (
@@ -45,14 +46,14 @@ var (
 // Writing a result twice changes nothing, so after an error the caller tries again, for as
 // long as it takes.
 func (l *Log) Write(ctx context.Context, results []Result) (marks int, err error) {
-	var keys, tokens, outcomes, answers []string
+	var keys, tokens, outcomes, answers, gone []string
 	var waits []time.Duration
 	for _, r := range results {
 		keys, tokens, outcomes = append(keys, r.Key), append(tokens, r.Token), append(outcomes, string(r.Outcome))
-		answers, waits = append(answers, clip(r.Answer)), append(waits, r.Wait)
+		answers, waits, gone = append(answers, clip(r.Answer)), append(waits, r.Wait), append(gone, r.Gone)
 	}
 	t := l.times
-	written, err := l.names(ctx, writeSQL, keys, tokens, outcomes, answers, waits, t.Steps, t.MaxAttempts, t.GiveUp, t.MaxUnknowns, t.Quiet)
+	written, err := l.names(ctx, writeSQL, keys, tokens, outcomes, answers, waits, t.Steps, t.MaxAttempts, t.GiveUp, t.MaxUnknowns, t.Quiet, gone)
 	if err != nil {
 		return 0, fmt.Errorf("write results: %w", err)
 	}

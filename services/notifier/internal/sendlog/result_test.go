@@ -106,6 +106,7 @@ func TestResultsThirdUnknownIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := open(t, sendlog.DefaultTimes())
+			f.hostless()
 			m := mail(f.book(), sendlog.Confirm, 1)
 			f.plan(m)
 			for range 2 {
