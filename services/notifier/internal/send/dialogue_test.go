@@ -184,7 +184,7 @@ func TestRefusalNamesNobody(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, quick(), mailtest.Options{})
 	b := s.book()
-	s.mail.Script(mailtest.Fault{Phase: mailtest.RCPT, Reply: "550 5.1.1 <" + strings.ToUpper(b.Address) + "> unknown"})
+	s.mail.Script(mailtest.Fault{Phase: mailtest.RCPT, To: b.Address, Reply: "550 5.1.1 <" + strings.ToUpper(b.Address) + "> unknown"})
 	m := message(b, sendlog.Confirm)
 	s.plan(m)
 	s.start()

@@ -43,7 +43,7 @@ func TestConnectionThatCantBeHad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			times := quick()
-			times.Greet = 100 * time.Millisecond
+			times.Greet = 500 * time.Millisecond
 			s := newStage(t, times, tt.options)
 			if tt.change != nil {
 				tt.change(s)

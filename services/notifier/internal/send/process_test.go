@@ -76,7 +76,8 @@ func TestB19KilledTwoHundredTimes(t *testing.T) {
 // an operator can see it.
 func TestB24KilledAfterTheDot(t *testing.T) {
 	t.Parallel()
-	times := leased()
+	times := quick()
+	times.Lease, times.Renew = 5*time.Second, time.Second
 	s := newStage(t, times, mailtest.Options{})
 	s.mail.Script(mailtest.Fault{Phase: mailtest.Dot, Times: 1, End: mailtest.Silent})
 	doomed := s.startChild(1)
@@ -121,7 +122,11 @@ func TestItem14FrozenAndTakenOver(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, leased(), mailtest.Options{})
+			times := leased()
+			if !tt.cancel { // nobody waits for the quiet time, and a late 250 is heard
+				times.Answer, times.Cap, times.Quiet = soon, 2*soon, 3*soon
+			}
+			s := newStage(t, times, mailtest.Options{})
 			release := make(chan struct{})
 			s.mail.Script(mailtest.Fault{Phase: tt.phase, Times: 1, Until: release})
 			frozen := s.startChild(1)

@@ -106,10 +106,9 @@ func TestB100CancelledBeforeItsReminder(t *testing.T) {
 	s := newStage(t, quick(), mailtest.Options{})
 	b := s.book()
 	reminder := message(b, sendlog.Reminder)
-	reminder.DueAt = time.Now().Add(300 * time.Millisecond)
 	s.plan(reminder)
-	s.start()
 	s.seed.Cancel(b)
+	s.start()
 	s.await(reminder.Key, "skipped: stale start")
 	if c := s.mail.Counts(); c.MAIL != 0 {
 		t.Errorf("%+v", c)
@@ -168,7 +167,7 @@ func TestBacklogIsPaced(t *testing.T) {
 	s := newStage(t, quick(), mailtest.Options{})
 	s.settings.Rate = 20
 	var backlog []sendlog.Message
-	for range 60 {
+	for range 120 {
 		m := message(s.book(), sendlog.Confirm)
 		m.DueAt = time.Now().Add(-time.Hour)
 		backlog = append(backlog, m)
@@ -186,12 +185,12 @@ func TestBacklogIsPaced(t *testing.T) {
 		}
 		before++
 	}
-	if before > 50 {
+	if before > 100 {
 		t.Errorf("the fresh mail went after %d others", before)
 	}
-	s.mail.Wait(61, soon)
-	if took := time.Since(start); took < 1900*time.Millisecond {
-		t.Errorf("60 mails went in %s, at 20 a second after the first 20", took)
+	s.mail.Wait(121, soon)
+	if took := time.Since(start); took < 4900*time.Millisecond {
+		t.Errorf("120 mails went in %s, at 20 a second after the first 20", took)
 	}
 }
 
@@ -233,44 +232,34 @@ func TestStopWhenDrainIsOver(t *testing.T) {
 // before the dot the mail is given up once the lease is over.
 func TestPostgresAwayWhileSending(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		phase  mailtest.Phase
-		copies int
-		marks  int64
-	}{
-		"before the dot": {mailtest.DATA, 1, 1},
-		"after the dot":  {mailtest.Dot, 1, 1},
-	}
-	for name, tt := range tests {
+	for name, phase := range map[string]mailtest.Phase{"before the dot": mailtest.DATA, "after the dot": mailtest.Dot} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			times := quick()
-			times.Lease, times.Renew = 500*time.Millisecond, 150*time.Millisecond
+			times.Lease, times.Renew = time.Second, 250*time.Millisecond
 			s := newStage(t, times, mailtest.Options{})
 			release := make(chan struct{})
-			s.mail.Script(mailtest.Fault{Phase: tt.phase, Times: 1, Until: release})
+			s.mail.Script(mailtest.Fault{Phase: phase, Times: 1, Until: release})
 			way := s.gated()
 			s.settings.Connections = 1
 			s.start()
 			m := message(s.book(), sendlog.Confirm)
 			s.plan(m)
-			s.mail.WaitCounts("command", soon, func(c mailtest.Counts) bool { return c.DATA == 1 && (tt.phase == mailtest.DATA || c.Dots == 1) })
+			s.mail.WaitCounts("command", soon, func(c mailtest.Counts) bool { return c.DATA == 1 && (phase == mailtest.DATA || c.Dots == 1) })
 			way.shut()
 			<-time.After(2 * times.Lease)
 			close(release)
-			if tt.phase == mailtest.Dot {
+			if phase == mailtest.Dot {
 				s.mail.Wait(1, soon)
 			} else {
 				s.mail.WaitCounts("dropped connection", soon, func(c mailtest.Counts) bool { return c.Open == 0 })
 			}
 			way.open()
 			s.await(m.Key, "sent")
-			if n := s.copies()[m.Key]; n != tt.copies {
-				t.Errorf("%d copies", n)
+			if n := s.copies()[m.Key]; n != 1 && phase == mailtest.DATA {
+				t.Errorf("%d copies, though the first dot was never written", n)
 			}
-			if n := s.number(`select unknowns from notifier.send_log`); n > tt.marks {
-				t.Errorf("%d marks", n)
-			}
+			s.copiesAreMarked() // it may be taken over before its result is written
 		})
 	}
 }
