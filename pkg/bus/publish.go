@@ -141,13 +141,11 @@ func (p *Publisher) PublishBatch(msgs []*nats.Msg) (Ack, error) {
 		if i == last {
 			m.Header.Set(batchCommit, "1")
 		}
-		err := error(nil)
+		send := p.sendSilently
 		if i == 0 || i == last { // the first's answer tells early why there can be no batch
-			err = p.send(m, i)
-		} else {
-			err = p.sendSilently(m)
+			send = func(m *nats.Msg) error { return p.send(m, i) }
 		}
-		if err != nil {
+		if err := send(m); err != nil {
 			return Ack{}, fmt.Errorf("message %d of a batch: %w", i+1, err)
 		}
 	}

@@ -30,7 +30,7 @@ func BenchmarkRelay(b *testing.B) {
 
 					began := time.Now()
 					p := start(b, db, bus)
-					drained(b, db)
+					eventually(b, "all published", func() bool { return waiting(b, db) == 0 })
 					rate := rows / time.Since(began).Seconds()
 					if n := bus.Messages(b.Context(), topology.Bookings); n != rows {
 						b.Fatalf("%d messages", n)
@@ -75,13 +75,6 @@ func asyncLimit(b *testing.B, bus *bustest.Server, n int) float64 {
 	return rate
 }
 
-func declare(b *testing.B, bus *bustest.Server) {
-	b.Helper()
-	if _, err := topology.Apply(b.Context(), bus.JetStream("topology"), topology.Streams(topology.Sizes{Replicas: 1}), nil); err != nil {
-		b.Fatal(err)
-	}
-}
-
 // fill writes n rows of as many bookings, whose numbers begin with from.
 func fill(b *testing.B, db *dbtest.DB, from, n int, published bool) {
 	b.Helper()
@@ -100,19 +93,6 @@ func fill(b *testing.B, db *dbtest.DB, from, n int, published bool) {
 	if published { // as autovacuum would have left them
 		if _, err := db.Admin.Exec(b.Context(), `vacuum analyze booking.outbox_events`); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-func drained(b *testing.B, db *dbtest.DB) {
-	b.Helper()
-	for ticks := time.Tick(20 * time.Millisecond); ; <-ticks {
-		var done bool
-		if err := db.Admin.QueryRow(b.Context(), `select not exists (select from booking.outbox_events where published_at is null)`).Scan(&done); err != nil {
-			b.Fatal(err)
-		}
-		if done {
-			return
 		}
 	}
 }

@@ -119,13 +119,19 @@ func publishing(s bus.Settings, log *zap.Logger) func() (*nats.Conn, error) {
 // relayAll waits for the outbox and relays it until ctx ends.
 func relayAll(ctx context.Context, r *relay.Relay, table outbox.Table, db *pgxpool.Pool, rung <-chan struct{}, log *zap.Logger) error {
 	schema, name, _ := strings.Cut(table.String(), ".")
-	err := pgdb.Await(ctx, log, db, pgdb.Readable(schema, name))
-	if ctx.Err() != nil {
-		return nil // told to stop while waiting
-	}
-	if err != nil {
-		return err
+	if err := pgdb.Await(ctx, log, db, pgdb.Readable(schema, name)); err != nil {
+		return unlessStopped(ctx, err)
 	}
 	log.Info("relaying")
 	return r.Run(ctx, rung)
+}
+
+// unlessStopped is err, or nil when ctx has ended: waiting was cut short by a stop.
+func unlessStopped(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/slotwise/slotwise/pkg/bus"
+	"github.com/slotwise/slotwise/pkg/failpoint"
 	"github.com/slotwise/slotwise/pkg/outbox"
-	"github.com/slotwise/slotwise/pkg/pgdb"
 	"go.uber.org/zap"
 )
 
@@ -38,7 +38,7 @@ func (l *lane) pass(ctx context.Context) (claimed int, err error) {
 	if err := l.connect(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pgdb.TxTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.times.Tx)
 	defer cancel()
 	claim := clock{began: time.Now(), limit: l.times.Claim}
 	var f fate
@@ -49,8 +49,12 @@ func (l *lane) pass(ctx context.Context) (claimed int, err error) {
 			return err
 		}
 		claimed = len(rows)
+		failpoint.Hit("relay.claimed")
 		f = l.publish(l.pub, rows, claim)
-		return l.mark(ctx, tx, f)
+		failpoint.Hit("relay.published")
+		err = l.mark(ctx, tx, f)
+		failpoint.Hit("relay.marked")
+		return err
 	})
 	if f.pause != nil && !answered(f.pause) {
 		l.disconnect()

@@ -41,7 +41,9 @@ func (l *lane) publish(p *bus.Publisher, rows []outbox.Row, claim clock) fate {
 		case err == nil:
 			return fate{published: ids(rows)}
 		case !aboutMessages(err):
-			l.alone = noAnswer(err) // one by one next time: they may be stored, and one may be at fault
+			// One by one next time: some may be stored, one may be at fault, and into a stream
+			// that is nearly full some still fit.
+			l.alone = true
 			return fate{pause: err}
 		}
 	}

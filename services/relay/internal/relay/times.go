@@ -13,6 +13,7 @@ type Times struct {
 	Poll   time.Duration // how often to look without a doorbell
 	Claim  time.Duration // all messages of one claim are sent within this
 	Answer time.Duration // how long to wait for answers after the last of them
+	Tx     time.Duration // the claim's transaction, from begin to commit
 
 	Pause     retry.Backoff // of the relay, when the stream or the way to it is the trouble
 	Again     retry.Backoff // of a row that was refused itself; without jitter
@@ -27,6 +28,7 @@ func DefaultTimes(poll time.Duration) Times {
 		Poll:      poll,
 		Claim:     10 * time.Second,
 		Answer:    5 * time.Second,
+		Tx:        pgdb.TxTimeout,
 		Pause:     retry.Backoff{Base: time.Second, Max: time.Minute},
 		Again:     retry.Backoff{Base: time.Second, Max: time.Minute},
 		ParkAfter: 10 * time.Minute,
@@ -37,9 +39,9 @@ func DefaultTimes(poll time.Duration) Times {
 // check reports times that contradict each other.
 func (t Times) check() error {
 	switch {
-	case t.Claim+t.Answer >= pgdb.TxTimeout:
+	case t.Claim+t.Answer >= t.Tx || t.Tx > pgdb.TxTimeout:
 		return errors.New("a claim must end before its transaction does")
-	case t.Pause.Max+pgdb.TxTimeout >= t.Stuck || t.Poll+pgdb.TxTimeout >= t.Stuck:
+	case t.Pause.Max+t.Tx >= t.Stuck || t.Poll+t.Tx >= t.Stuck:
 		return errors.New("a relay that waits must not look stuck")
 	case t.Again.Base <= 0 || t.Again.Max < t.Again.Base:
 		return errors.New("a refused row must wait, and ever longer")
