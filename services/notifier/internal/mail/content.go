@@ -40,7 +40,10 @@ var words = map[sendlog.Role]map[sendlog.Kind]wording{
 		sendlog.Confirm: {"Booking confirmed", "A booking is confirmed", "This is what your customer has booked:"},
 		sendlog.Move:    {"Booking moved", "A booking has been moved", "This is the new time:"},
 		sendlog.Cancel:  {"Booking cancelled", "A booking is cancelled", "This booking will not take place:"},
-		sendlog.Notice:  {"Not delivered", "A mail to your customer was not delivered", "Please get in touch with your customer in another way."},
+		sendlog.Notice: {
+			"Not delivered", "As far as we know, a mail to your customer did not arrive",
+			"Please get in touch with your customer in another way, and have the address corrected if it is wrong.",
+		},
 	},
 }
 
@@ -85,7 +88,7 @@ func rows(h sendlog.Hand, what string, when span) []row {
 	add := func(label string, lines ...string) { all = append(all, row{label, lines}) }
 	if h.Kind == sendlog.Notice {
 		add("Mail", subjectOf(h.Facts.About))
-		add("Reason", line(h.Reason))
+		add("Reason", line(h.Facts.Why))
 	}
 	add("What", what)
 	add("When", when.lines()...)

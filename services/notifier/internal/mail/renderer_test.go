@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 	reminder.Key = id.Reminder(booking, 3)
 	notice := hand(sendlog.Host, sendlog.Notice)
 	notice.Facts.About = id.Mail{Kind: "confirm", Booking: booking, Version: 3}.String()
-	notice.Key, notice.Reason = id.Notice(notice.Facts.About), "550 5.1.1 no such mailbox"
+	notice.Key, notice.Facts.Why = id.Notice(notice.Facts.About), "550 5.1.1 no such mailbox"
 	tests := map[string]sendlog.Hand{
 		"customer-confirm":         hand(sendlog.Customer, sendlog.Confirm),
 		"customer-confirm-no-host": host(hand(sendlog.Customer, sendlog.Confirm)),

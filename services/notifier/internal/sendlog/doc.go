@@ -13,6 +13,7 @@
 //	planned, unknown ──▶ handed    the hand
 //	planned, unknown ──▶ skipped   superseded by v<n>, useless, stale start, erased, discarded
 //	planned, unknown ──▶ held      older than the catch-up limit
+//	planned, unknown ──▶ refused   the address is suppressed
 //	handed ──▶ sent      250 to the dot
 //	handed ──▶ planned   4xx, or the connection was lost before the dot
 //	handed ──▶ refused   5xx to RCPT, DATA or the dot
@@ -60,6 +61,19 @@
 // accepted_at only; a row that somebody else has in hand gets accepted_at, and is sent when
 // that hand ends, however it ends (marks still count): sent earlier, the slot would be free
 // under a living dialogue.
+//
+// # Suppressions and notices
+//
+// An address that refused for good (package suppress) is written into notifier.suppressions by
+// the transaction of the result. From then on every mail to it is refused at the hand, where it
+// stands with the reason, until somebody lifts the suppression; the address that counts is the
+// one that the hand reads, so a corrected one is not concerned.
+//
+// When a customer's mail comes to refused or held, or bounces, the host is told: a trigger of
+// migration 0003 plans one notice for each such mail, by the transaction that finds it out,
+// whichever that is: result, sweep, hand or report. Nobody is told of a host's own mail. A
+// notice is a mail of the host's slot; it is skipped when it comes to its hand after the
+// booking's end, or after its mail has been accepted after all.
 //
 // # What fails, and what happens
 //

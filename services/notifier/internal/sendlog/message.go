@@ -87,6 +87,7 @@ type Facts struct {
 
 	Event []byte `json:"event,omitempty"` // a webhook's body, or the bytes nobody could read (base64 in JSON)
 	About string `json:"about,omitempty"` // of a notice: the key of the message that it is about
+	Why   string `json:"why,omitempty"`   // of a notice: why that message did not arrive
 }
 
 // Hand is one message in hand: what the transaction that took it returned. Key and Token
