@@ -79,3 +79,33 @@ func (d *Desk) turn(operation string) func(context.Context, ops.Request) (any, e
 		return answer, nil
 	}
 }
+
+// lift lets mails go again to an address, or to that of the message with a key: an operator who
+// has read a trace knows the key alone.
+func (d *Desk) lift(ctx context.Context, r ops.Request) (any, error) {
+	address := strings.TrimSpace(string(r.Data))
+	if address == "" {
+		return nil, &ops.BadRequestError{Text: "the request is neither an address nor a message's key"}
+	}
+	var answer message.Lift
+	err := pgdb.InTx(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
+		if !strings.Contains(address, "@") {
+			err := tx.QueryRow(ctx, `
+				select coalesce(case s.role when 'host' then b.host_address else b.address end, '')
+				from notifier.send_log s
+				join booking.for_notifier b on b.booking = s.booking
+				where s.key = $1`, address).Scan(&address)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return &ops.BadRequestError{Text: "there is no message of that key"}
+			}
+			if err != nil {
+				return fmt.Errorf("find address: %w", err)
+			}
+		}
+		return tx.QueryRow(ctx, `select notifier.lift($1, $2)`, address, r.Operator).Scan(&answer.Lifted)
+	})
+	if err != nil {
+		return nil, asked(fmt.Errorf("lift: %w", err))
+	}
+	return answer, nil
+}
