@@ -38,15 +38,17 @@ func (t Table) Claim(ctx context.Context, tx pgx.Tx, limit int) ([]Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("claim outbox rows: %w", err)
 	}
-	claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Row, error) {
-		var r Row
-		err := row.Scan(&r.ID, &r.Key, &r.Subject, &r.MessageID, &r.Headers, &r.Payload, &r.CreatedAt, &r.Attempts)
-		return r, err
-	})
+	claimed, err := pgx.CollectRows(rows, scanRow)
 	if err != nil {
 		return nil, fmt.Errorf("claim outbox rows: %w", err)
 	}
 	return claimed, nil
+}
+
+func scanRow(row pgx.CollectableRow) (Row, error) {
+	var r Row
+	err := row.Scan(&r.ID, &r.Key, &r.Subject, &r.MessageID, &r.Headers, &r.Payload, &r.CreatedAt, &r.Attempts)
+	return r, err
 }
 
 // Published marks the claimed rows with these ids as published.

@@ -29,6 +29,7 @@ func TestRunbook(t *testing.T) {
 	d := serve(t, map[string]any{
 		"get trace": one, "get messages": one, "get overdue": one, "get switches": []any{}, "get relay": one, "do release": one, "do retry": one,
 		"do discard": one, "do resend": one, "do pause": message.SwitchChange{}, "do resume": message.SwitchChange{}, "do unpark": one, "do reconcile": one,
+		"do lift": message.Lift{Lifted: true},
 	})
 	used := map[string]bool{}
 	for line := range strings.Lines(string(text)) {

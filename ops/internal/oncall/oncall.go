@@ -36,11 +36,13 @@ var Commands = []Command{
 	{"messages retry", "[KEY …] [flags]", "plan held and refused messages again, with all their tries", change("retry")},
 	{"messages discard", "[KEY …] [flags]", "never send messages that are not sent yet", change("discard")},
 	{"messages resend", "[KEY …] [flags]", "send the mail of the present state once more", change("resend")},
+	{"lift", "KEY|ADDRESS", "let mails go again to an address that had refused for good", lift},
 	{"pause", "[mail|webhooks]", "hand nothing more to a server, until resume", turn("pause")},
 	{"resume", "[mail|webhooks]", "end a pause", turn("resume")},
 	{"switches", "", "show what is paused", switches},
 	{"relay", "", "tell what waits in the outbox, what is parked, and whether the relay pauses", relay},
 	{"unpark", "[ID …] [--all]", "let the relay try parked events again", unpark},
+	{"republish", "--since TIME", "publish kept events again to a stream that has lost them", republish},
 	{"reconcile", "", "make reminders' schedules again that are missing", reconcile},
 }
 

@@ -265,6 +265,7 @@ func TestServices(t *testing.T) {
 			return map[string]int{"unparked": strings.Count(string(r.Data), "1")}
 		},
 		"do reconcile": map[string]int{"looked": 20, "created": 1},
+		"do lift":      func(r ops.Request) any { return message.Lift{Lifted: string(r.Data) == "k"} },
 	})
 	for _, tt := range []struct {
 		args, out, asked string
@@ -276,6 +277,10 @@ func TestServices(t *testing.T) {
 		{"unpark 1 --json", "{\n  \"unparked\": 1\n}\n", `do unpark dev {"ids":[1]}`, nil},
 		{"unpark --all", "0 events due again\n", `do unpark dev {"all":true}`, oncall.ErrNothing},
 		{"unpark all", "", "", oncall.ErrUsage},
+		{"lift k", "mails go to that address again; slotwise messages retry plans what was refused\n", "do lift dev k", nil},
+		{"lift k --json", "{\n  \"lifted\": true\n}\n", "do lift dev k", nil},
+		{"lift a@b.example", "", "do lift dev a@b.example", oncall.ErrNothing},
+		{"lift", "", "", oncall.ErrUsage},
 		{"reconcile", "20 reminders ahead, 1 schedule made again\n", "do reconcile dev", nil},
 	} {
 		out, err := d.run(t, strings.Fields(tt.args)...)

@@ -51,6 +51,16 @@ func Endpoints(r *Relay, s Settings, db *pgxpool.Pool) []ops.Endpoint {
 				return map[string]int64{"unparked": n}, err
 			},
 		},
+		{
+			Name: "republish", Command: true, About: `publish kept events again, a page at a time: {"since":"2026-12-01T09:00:00Z","run":"r1"}; go on with "after" while "more"`,
+			Answer: func(ctx context.Context, request ops.Request) (any, error) {
+				var order Republish
+				if err := request.Read(&order); err != nil {
+					return nil, err
+				}
+				return r.republish(ctx, request.Operator, order)
+			},
+		},
 	}
 }
 
