@@ -11,7 +11,8 @@
 //	          delivery (a bare one would come back at once, and a consumer's own BackOff list
 //	          adds to it)
 //	never     Handle returned [Poison]: the message is terminated with the reason
-//	stopping  the context ended: what has been fetched is finished first
+//	stopping  the context ended: what has been fetched is finished first, at most three
+//	          calls of Handle
 //
 // A consumer that is deleted and declared again ends the loop's subscription and delivers
 // everything from the start; the loop opens it anew. Handlers must therefore be idempotent:

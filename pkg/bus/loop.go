@@ -42,23 +42,22 @@ type Loop struct {
 func (l Loop) Run(ctx context.Context) error {
 	l = l.withDefaults()
 	wait := retry.Backoff{Base: 250 * time.Millisecond, Max: 10 * time.Second}
-	for n := 1; ctx.Err() == nil; n++ {
+	for n := 1; ; n++ {
 		consumer, err := l.open(ctx)
 		if err == nil {
 			n = 1
 			err = l.consume(ctx, consumer)
 		}
-		if ctx.Err() != nil {
+		if stopped(ctx) {
 			return nil
 		}
 		pause := wait.Delay(n)
 		l.Log.Warn("consumer is not there", zap.String("stream", l.Stream), zap.String("consumer", l.Consumer), zap.Error(err), zap.Duration("wait", pause))
-		if retry.Sleep(ctx, pause) != nil {
-			return nil
-		}
+		_ = retry.Sleep(ctx, pause) // a stop ends it early
 	}
-	return nil
 }
+
+func stopped(ctx context.Context) bool { return ctx.Err() != nil }
 
 func (l Loop) withDefaults() Loop {
 	if l.Max == 0 {
@@ -88,7 +87,7 @@ func (l Loop) consume(ctx context.Context, consumer jetstream.Consumer) error {
 	arrived := make(chan jetstream.Msg, l.Max)
 	gone := make(chan error, 1)
 	consuming, err := consumer.Consume(func(m jetstream.Msg) { arrived <- m },
-		jetstream.PullMaxMessages(2*l.Max), // small: messages in the buffer age, and a stop must finish them
+		jetstream.PullMaxMessages(l.Max), // small: messages in the buffer age, and a stop must finish them
 		jetstream.PullExpiry(5*time.Second),
 		jetstream.PullHeartbeat(2*time.Second),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { l.note(err, gone) }))
@@ -143,25 +142,52 @@ func (l Loop) gather(first jetstream.Msg, arrived <-chan jetstream.Msg) []jetstr
 	return msgs
 }
 
-// handle brings every message to one of the outcomes. A stop must not cut one in half, so the
-// context's end is not passed on; the timeout bounds the call.
+// handle brings every message to one of the outcomes.
 func (l Loop) handle(ctx context.Context, msgs []jetstream.Msg) {
-	ctx = context.WithoutCancel(ctx)
 	err := l.call(ctx, msgs)
+	poison, never := errors.AsType[*PoisonError](err)
 	switch {
 	case err == nil:
 		l.ack(ctx, msgs)
 	case len(msgs) > 1:
-		for _, m := range msgs {
-			l.handle(ctx, []jetstream.Msg{m})
-		}
+		l.handleAlone(ctx, msgs, err)
+	case never:
+		l.end(msgs[0], poison)
 	default:
-		l.putBack(msgs[0], err)
+		l.putBack(msgs, err)
 	}
 }
 
+// handleAlone handles one by one what failed together with err. When the trouble is not one
+// message's (a database that is away lets each fail after a while), the rest is put back: it
+// must not keep a stop waiting, nor age here.
+func (l Loop) handleAlone(ctx context.Context, msgs []jetstream.Msg, err error) {
+	over := time.Now().Add(l.Timeout)
+	var later []jetstream.Msg
+	for i, m := range msgs {
+		if stopped(ctx) || time.Now().After(over) {
+			later = append(later, msgs[i:]...)
+			break
+		}
+		alone := l.call(ctx, msgs[i:i+1])
+		poison, never := errors.AsType[*PoisonError](alone)
+		switch {
+		case alone == nil:
+			l.ack(ctx, msgs[i:i+1])
+		case never:
+			l.end(m, poison)
+		default:
+			later, err = append(later, m), alone
+		}
+	}
+	if len(later) > 0 {
+		l.putBack(later, err)
+	}
+}
+
+// call does not pass a stop on: it must not cut a message in half. The timeout bounds it.
 func (l Loop) call(ctx context.Context, msgs []jetstream.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Timeout)
 	defer cancel()
 	return l.Handle(ctx, msgs)
 }
@@ -172,7 +198,7 @@ func (l Loop) ack(ctx context.Context, msgs []jetstream.Msg) {
 	for _, m := range msgs[:last] {
 		errs = append(errs, m.Ack())
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	errs = append(errs, msgs[last].DoubleAck(ctx))
 	if err := errors.Join(errs...); err != nil {
@@ -180,19 +206,28 @@ func (l Loop) ack(ctx context.Context, msgs []jetstream.Msg) {
 	}
 }
 
-func (l Loop) putBack(m jetstream.Msg, err error) {
-	if poison, ok := errors.AsType[*PoisonError](err); ok {
-		l.Log.Error("message ended", zap.String("subject", m.Subject()), zap.String("reason", poison.Reason))
-		l.noteSend(m.TermWithReason(poison.Reason))
-		return
+// end gives the message up.
+func (l Loop) end(m jetstream.Msg, poison *PoisonError) {
+	l.Log.Error("message ended", zap.String("consumer", l.Consumer), zap.String("subject", m.Subject()), zap.String("reason", poison.Reason))
+	l.noteSend(m.TermWithReason(poison.Reason))
+}
+
+// putBack asks for the messages again, each after a delay of its own.
+func (l Loop) putBack(msgs []jetstream.Msg, err error) {
+	for _, m := range msgs {
+		l.noteSend(m.NakWithDelay(l.Again.Delay(deliveries(m))))
 	}
-	deliveries := uint64(1)
-	if meta, metaErr := m.Metadata(); metaErr == nil {
-		deliveries = meta.NumDelivered
+	l.Log.Warn("messages put back", zap.String("consumer", l.Consumer), zap.Int("messages", len(msgs)),
+		zap.String("subject", msgs[0].Subject()), zap.Int("delivered", deliveries(msgs[0])), zap.Error(err))
+}
+
+// deliveries is how often the message has been delivered, up to 64.
+func deliveries(m jetstream.Msg) int {
+	meta, err := m.Metadata()
+	if err != nil {
+		return 1
 	}
-	wait := l.Again.Delay(int(min(deliveries, 64))) //nolint:gosec // at most 64
-	l.Log.Warn("message put back", zap.String("subject", m.Subject()), zap.Uint64("delivered", deliveries), zap.Duration("wait", wait), zap.Error(err))
-	l.noteSend(m.NakWithDelay(wait))
+	return int(min(meta.NumDelivered, 64)) //nolint:gosec // at most 64
 }
 
 // noteSend logs an answer that could not be sent; the message comes again after AckWait.
