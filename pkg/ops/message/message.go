@@ -37,6 +37,11 @@ type SwitchOrder struct {
 	Switch string `json:"switch"` // mail or webhooks
 }
 
+// Lift is the answer to lift, whose request is an address, or the key of a message to it.
+type Lift struct {
+	Lifted bool `json:"lifted"` // false: it was not suppressed
+}
+
 // Message is a row of the send log with its last hand.
 type Message struct {
 	Key          string     `json:"key"`
@@ -63,6 +68,7 @@ type Message struct {
 	Tries        int        `json:"tries"`    // hands
 	Answer       string     `json:"answer,omitempty"`
 	AnsweredAt   *time.Time `json:"answered_at,omitempty"`
+	BouncedAt    *time.Time `json:"bounced_at,omitempty"` // a report came that it could not be delivered
 
 	Verdict string `json:"verdict,omitempty"` // how it stands, in one line
 	Hands   []Hand `json:"hands,omitempty"`   // in a trace only, the last ones

@@ -45,6 +45,7 @@ func (d *Desk) Endpoints() []ops.Endpoint {
 		do("retry", "plans held and refused messages again, with all their tries", d.change("retry")),
 		do("discard", "skips messages that are neither sent nor in hand", d.change("discard")),
 		do("resend", "plans the mail of the present state once more", d.change("resend")),
+		do("lift", "lets mails go again to a suppressed address; the request is the address, or the key of a message to it", d.lift),
 		do("pause", "mail or webhooks: nothing more is handed until resume", d.turn("pause")),
 		do("resume", "ends a pause", d.turn("resume")),
 	}

@@ -8,6 +8,7 @@
 //	ops.get.switches   what is paused
 //	ops.do.<operator>.release, retry, discard, resend   by a [message.Order]
 //	ops.do.<operator>.pause, resume                     mail or webhooks
+//	ops.do.<operator>.lift                              ends the suppression of an address
 //
 // The changes are SQL functions (migrations/0002_operations.sql), so that psql can make them
 // when NATS is away. They take these steps of the send log's protocol and no others:

@@ -141,6 +141,26 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// An address that refused for good is let in again by itself, or by the key of a message to it.
+func TestLift(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b, key := s.booked()
+	for _, request := range []string{b.Address, key, key + "-host\n"} {
+		s.exec(`insert into notifier.suppressions (address, reason, key) values (lower($1), '550 5.1.1 gone', $2), ('host@rooms.example', '550 5.1.1 gone', $2)`, b.Address, key)
+		for _, want := range []bool{true, false} {
+			if got := must[message.Lift](s, "ops.do.dev.lift", request); got.Lifted != want {
+				t.Errorf("lift %s = %t, want %t", request, got.Lifted, want)
+			}
+		}
+		s.exec(`delete from notifier.suppressions`)
+	}
+	got := s.keys(`select concat_ws(' ', operator, operation, arguments, affected) from notifier.operations order by id limit 2`)
+	if want := []string{`dev lift {"keys": ["` + key + `"]} 1`, `dev lift {"keys": []} 0`}; !slices.Equal(got, want) {
+		t.Errorf("recorded %v, want %v", got, want)
+	}
+}
+
 func TestSwitches(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -191,6 +211,9 @@ func TestWrongRequests(t *testing.T) {
 		{"ops.do.dev.discard", `{"keys": []}`, "the filter is empty"},
 		{"ops.do.dev.discard", `{"kinds": ["confirm"]}`, "unknown field"},
 		{"ops.do.dev.resend", `{"booking": "x"}`, "uuid"},
+		{"ops.do.dev.lift", ` `, "neither an address nor"},
+		{"ops.do.dev.lift", `none`, "there is no message of that key"},
+		{"ops.do.dev.lift", "a@b\x00", "0x00"},
 		{"ops.do.dev.pause", `mails`, "there is no switch mails"},
 		{"ops.do.dev.pause", `{"name": "mail"}`, "unknown field"},
 		{"ops.do.dev.resume", "\x00", "0x00"},
@@ -246,7 +269,7 @@ func TestMicro(t *testing.T) {
 	}
 	want := []string{
 		"ops.get.trace", "ops.get.messages", "ops.get.overdue", "ops.get.switches",
-		"ops.do.*.release", "ops.do.*.retry", "ops.do.*.discard", "ops.do.*.resend", "ops.do.*.pause", "ops.do.*.resume",
+		"ops.do.*.release", "ops.do.*.retry", "ops.do.*.discard", "ops.do.*.resend", "ops.do.*.lift", "ops.do.*.pause", "ops.do.*.resume",
 	}
 	if !slices.Equal(subjects, want) {
 		t.Errorf("endpoints %v, want %v", subjects, want)

@@ -42,7 +42,7 @@ func (v view) judged(messages []message.Message) []message.Message {
 func (v view) verdict(m message.Message) string {
 	switch m.State {
 	case "sent":
-		return "sent " + at(m.AcceptedAt) + " (" + count(m.Tries, "try", "tries") + copies(m.Unknowns) + ")"
+		return "sent " + at(m.AcceptedAt) + " (" + count(m.Tries, "try", "tries") + copies(m.Unknowns) + ")" + bounced(m)
 	case "handed":
 		return v.inHand(m)
 	case "refused":
@@ -184,6 +184,14 @@ func delivered(m message.Message) string {
 		return ", maybe delivered" + marks(" (", m.Unknowns, ")")
 	}
 	return ""
+}
+
+// bounced tells that an accepted mail could not be delivered after all.
+func bounced(m message.Message) string {
+	if m.BouncedAt == nil {
+		return ""
+	}
+	return strings.TrimSuffix(", but came back "+at(m.BouncedAt)+": "+line(m.Reason), ": ")
 }
 
 // copies tells how many copies there may be beyond the first.
