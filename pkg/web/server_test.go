@@ -45,6 +45,7 @@ func TestB141RunFinishesRequestsInFlight(t *testing.T) {
 
 // get asks until somebody listens.
 func get(t *testing.T, url string) string {
+	t.Helper()
 	for {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 		if err != nil {
