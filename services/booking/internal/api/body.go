@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,7 @@ func isJSON(r *http.Request) bool {
 // U+FFFD for what is no text.
 type object struct {
 	members map[string]json.RawMessage
+	broken  bool // it is no object: faults holds why, and nothing else is to be said
 	faults  []booking.Fault
 }
 
@@ -54,11 +56,9 @@ func readObject(body []byte, known ...string) *object {
 	o := &object{members: map[string]json.RawMessage{}}
 	switch {
 	case !utf8.Valid(body):
-		o.fault("body", "must be UTF-8")
-		return o
+		return o.breakOff("must be UTF-8")
 	case !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{':
-		o.fault("body", "must be one JSON object")
-		return o
+		return o.breakOff("must be one JSON object")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.Token() //nolint:errcheck // the opening brace: body is valid
@@ -67,8 +67,7 @@ func readObject(body []byte, known ...string) *object {
 		token, err := decoder.Token()
 		name, ok := token.(string)
 		if err != nil || !ok || decoder.Decode(&value) != nil {
-			o.fault("body", "must be one JSON object")
-			return o
+			return o.breakOff("must be one JSON object")
 		}
 		switch {
 		case !slices.Contains(known, name):
@@ -82,6 +81,11 @@ func readObject(body []byte, known ...string) *object {
 	return o
 }
 
+func (o *object) breakOff(detail string) *object {
+	o.broken, o.faults = true, []booking.Fault{{Field: "body", Detail: detail}}
+	return o
+}
+
 // shorten keeps a problem document small, whatever a client calls its fields.
 func shorten(name string) string {
 	if runes := []rune(name); len(runes) > 64 {
@@ -92,7 +96,7 @@ func shorten(name string) string {
 
 // fault notes what is wrong with a field, once.
 func (o *object) fault(field, detail string) {
-	if !slices.ContainsFunc(o.faults, func(f booking.Fault) bool { return f.Field == field }) {
+	if !o.broken && !slices.ContainsFunc(o.faults, func(f booking.Fault) bool { return f.Field == field }) {
 		o.faults = append(o.faults, booking.Fault{Field: field, Detail: detail})
 	}
 }
@@ -100,9 +104,6 @@ func (o *object) fault(field, detail string) {
 // err returns the faults that reading found, and then those of the domain in fields that were
 // read without one.
 func (o *object) err(domain []booking.Fault) error {
-	if len(o.faults) == 1 && o.faults[0].Field == "body" {
-		domain = nil
-	}
 	for _, f := range domain {
 		o.fault(f.Field, f.Detail)
 	}
@@ -160,6 +161,9 @@ func (o *object) integer(name string) *int {
 	return &n
 }
 
+// timeForm is RFC 3339 §5.6 where time.Parse takes more: a comma, offsets of a day or of 60 minutes.
+var timeForm = regexp.MustCompile(`T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
 // instant returns the time of that name; nil when it is absent or wrong. Without an offset
 // from UTC a time is none: where clocks go back it happens twice, where they go forward never.
 func (o *object) instant(name string) *time.Time {
@@ -167,8 +171,8 @@ func (o *object) instant(name string) *time.Time {
 	if s == nil {
 		return nil
 	}
-	var t time.Time
-	if err := t.UnmarshalText([]byte(*s)); err != nil {
+	t, err := time.Parse(time.RFC3339, *s)
+	if err != nil || !timeForm.MatchString(*s) {
 		detail := "must be a time as in RFC 3339, such as 2026-03-29T03:30:00+02:00"
 		if _, local := time.Parse("2006-01-02T15:04:05", *s); local == nil {
 			detail = "must have an offset from UTC, such as 2026-03-29T03:30:00+02:00 or 2026-03-29T01:30:00Z"

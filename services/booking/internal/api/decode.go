@@ -12,14 +12,11 @@ func decodeRequest(body []byte) (booking.Request, error) {
 	r := booking.Request{
 		Resource: value(o.text("resource")),
 		Start:    value(o.instant("start")),
-		Seats:    1,
+		Seats:    valueOr(1, o.integer("seats")),
 		Name:     value(o.text("name")),
 		Address:  value(o.text("address")),
 		Locale:   value(o.optional("locale")),
 		Note:     value(o.optional("note")),
-	}
-	if seats := o.integer("seats"); seats != nil {
-		r.Seats = *seats
 	}
 	return r, o.err(r.Check())
 }
@@ -50,9 +47,11 @@ func decodeNothing(body []byte) error {
 	return readObject(body).err(nil)
 }
 
-func value[T any](p *T) T {
+func value[T any](p *T) T { return valueOr(*new(T), p) }
+
+func valueOr[T any](absent T, p *T) T {
 	if p == nil {
-		return *new(T)
+		return absent
 	}
 	return *p
 }

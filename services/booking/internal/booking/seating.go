@@ -49,18 +49,47 @@ type Seat struct {
 	Span
 }
 
-// Left returns how many more seats are free throughout span when others holds every seat that
+// Block is all seats that are taken for the same span.
+type Block struct {
+	Span
+	Numbers []int
+}
+
+// Lowest returns the lowest free numbers up to n, when taken holds every seat that overlaps the
+// time. It is sure when these prove that n more fit: there are enough, and no seat has a
+// number above the capacity, left from when that was higher.
+func Lowest(taken []Block, n, capacity int) (numbers []int, sure bool) {
+	busy := make([]bool, capacity+1)
+	sure = true
+	for _, block := range taken {
+		for _, number := range block.Numbers {
+			if number > capacity {
+				sure = false
+				continue
+			}
+			busy[number] = true
+		}
+	}
+	for number := 1; number <= capacity && len(numbers) < n; number++ {
+		if !busy[number] {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers, sure && len(numbers) == n
+}
+
+// Left returns how many more seats are free throughout span when taken holds every seat that
 // overlaps it: the capacity less the highest load. It is 0 also when more is booked than the
 // capacity, which was lowered since.
-func Left(others []Seat, span Span, capacity int) int {
+func Left(taken []Block, span Span, capacity int) int {
 	type step struct {
 		at    time.Time
 		seats int
 	}
 	var steps []step
-	for _, s := range others {
-		if s.overlaps(span) {
-			steps = append(steps, step{later(s.Start, span.Start), 1}, step{s.End, -1})
+	for _, b := range taken {
+		if b.overlaps(span) {
+			steps = append(steps, step{later(b.Start, span.Start), len(b.Numbers)}, step{b.End, -len(b.Numbers)})
 		}
 	}
 	slices.SortFunc(steps, func(a, b step) int { // at one instant the ends come first: spans are half-open

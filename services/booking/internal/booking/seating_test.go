@@ -34,10 +34,35 @@ func TestLeft(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := booking.Left(tt.others, span(0, 60), 3); got != tt.want {
+			if got := booking.Left(blocks(tt.others), span(0, 60), 3); got != tt.want {
 				t.Errorf("Left = %d, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// blocks puts seats of one span together.
+func blocks(seats []booking.Seat) (all []booking.Block) {
+	for _, s := range seats {
+		at := slices.IndexFunc(all, func(b booking.Block) bool { return b.Span == s.Span })
+		if at < 0 {
+			at, all = len(all), append(all, booking.Block{Span: s.Span})
+		}
+		all[at].Numbers = append(all[at].Numbers, s.Number)
+	}
+	return all
+}
+
+func TestLowest(t *testing.T) {
+	taken := blocks([]booking.Seat{seat("a", 1, 0, 60), seat("b", 3, 0, 60), seat("c", 3, 60, 90)})
+	for _, tt := range []struct {
+		n, capacity int
+		numbers     []int
+		sure        bool
+	}{{1, 4, []int{2}, true}, {2, 4, []int{2, 4}, true}, {3, 4, []int{2, 4}, false}, {1, 2, []int{2}, false}, {2, 2, []int{2}, false}} {
+		if numbers, sure := booking.Lowest(taken, tt.n, tt.capacity); !slices.Equal(numbers, tt.numbers) || sure != tt.sure {
+			t.Errorf("%d of %d: %v, %t", tt.n, tt.capacity, numbers, sure)
+		}
 	}
 }
 
@@ -76,9 +101,18 @@ func TestRenumberAgainstTheLoad(t *testing.T) {
 			from := random.IntN(200)
 			want, n := span(from, from+1+random.IntN(40)), 1+random.IntN(2)
 			others := slices.DeleteFunc(slices.Clone(all), func(s booking.Seat) bool { return !overlap(s.Span, want) })
-			left := booking.Left(others, want, capacity)
+			left := booking.Left(blocks(others), want, capacity)
 			if model := modelLeft(all, want, capacity); left != model {
 				t.Fatalf("seed %d: Left = %d, the model says %d", seed, left, model)
+			}
+			lowest, sure := booking.Lowest(blocks(others), n, capacity)
+			if sure && (left < n || len(lowest) != n) {
+				t.Fatalf("seed %d: sure of %v with %d left", seed, lowest, left)
+			}
+			for _, number := range lowest {
+				if number < 1 || number > capacity || slices.ContainsFunc(others, func(s booking.Seat) bool { return s.Number == number }) {
+					t.Fatalf("seed %d: number %d is not free", seed, number)
+				}
 			}
 			if left < n {
 				continue

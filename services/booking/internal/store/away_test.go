@@ -24,8 +24,8 @@ func TestAway(t *testing.T) {
 	for code, away := range map[string]bool{
 		"53100": true, // disk full
 		"53200": true, "53300": true, "57P01": true, "57P03": true, "57014": true, "58030": true, "08006": true,
-		"55P03": true, // lock timeout
-		"25006": true, // a standby
+		"55P03": true,                // lock timeout
+		"25006": true,                // a standby
 		"40001": true, "40P01": true, // still lost after three tries
 		"23514": false, "42P01": false, "22001": false, "P0001": false,
 	} {

@@ -156,4 +156,3 @@ func TestB130CompareAndSet(t *testing.T) {
 		t.Errorf("%d winners, %d events", winners, len(events))
 	}
 }
-

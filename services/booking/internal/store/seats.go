@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,51 +15,102 @@ import (
 // seating is a change's seats with their numbers.
 type seating struct {
 	booking.Seating
+	resource   string
+	capacity   int
+	own        *string // booking whose own seats are released first; nil: none
 	numbers    []int
 	renumbered []booking.Renumbering
 }
-
-//go:embed free.sql
-var freeSeats string
 
 // findSeats finds numbers for the seats that c takes. The resource is locked. When no number
 // is free throughout but the load fits, seats of others are renumbered; only when the load
 // does not fit it is a [booking.TakenError].
 func findSeats(ctx context.Context, tx pgx.Tx, c booking.Change, capacity int) (seating, error) {
-	s := seating{Seating: c.Seating()}
+	s := seating{Seating: c.Seating(), resource: c.After.Resource, capacity: capacity}
 	if s.Take == 0 {
 		return s, nil
 	}
-	own := ownSeats(c, s.Seating)
-	var highest int
-	err := tx.QueryRow(ctx, freeSeats, c.After.Resource, s.Span.Start, s.Span.End, capacity, s.Take, own).Scan(&s.numbers, &highest)
-	if err != nil {
-		return seating{}, fmt.Errorf("find free seats: %w", err)
+	if s.Release > 0 {
+		s.own = &c.After.ID
 	}
-	// A number above the capacity is left from when that was higher: then free numbers don't
-	// prove that the load fits.
-	if len(s.numbers) == s.Take && highest <= capacity {
-		return s, nil
+	for _, find := range []func(context.Context, pgx.Tx) error{s.probe, s.lowest, s.renumber} {
+		if err := find(ctx, tx); err != nil {
+			return seating{}, err
+		}
+		if len(s.numbers) == s.Take {
+			return s, nil
+		}
 	}
-	others, err := seatsWithin(ctx, tx, c.After.Resource, s.Span, own)
-	if err != nil {
-		return seating{}, err
-	}
-	if left := booking.Left(others, s.Span, capacity); left < s.Take {
-		return seating{}, &booking.TakenError{Field: s.Field, Asked: s.Take, Left: left}
-	}
-	if len(s.numbers) < s.Take {
-		s.numbers, s.renumbered, err = renumber(ctx, tx, c.After.Resource, s, capacity, own)
-	}
-	return s, err
+	return seating{}, errors.New("renumber seats: the chain of overlapping bookings is too long")
 }
 
-// ownSeats is the booking whose seats are released before others are taken; nil: none.
-func ownSeats(c booking.Change, s booking.Seating) *string {
-	if s.Release == 0 {
+// crowd is the capacity above which numbers are tried at random first: it takes milliseconds to
+// read all seats of a hall that has sold thousands.
+const crowd = 64
+
+//go:embed probe.sql
+var probeNumbers string
+
+// probe tries some numbers of a big resource. It finds none, most likely, when that is nearly
+// full; then the other ways do.
+func (s *seating) probe(ctx context.Context, tx pgx.Tx) error {
+	if s.capacity <= crowd {
 		return nil
 	}
-	return &c.After.ID
+	tries := make([]int, 0, 2*s.Take+16)
+	seen := map[int]bool{}
+	for range cap(tries) {
+		if n := 1 + rand.IntN(s.capacity); !seen[n] { //nolint:gosec // any number will do
+			tries, seen[n] = append(tries, n), true
+		}
+	}
+	var numbers []int
+	var above bool
+	err := tx.QueryRow(ctx, probeNumbers, s.resource, s.Span.Start, s.Span.End, s.capacity, tries, s.Take, s.own).Scan(&numbers, &above)
+	if err != nil {
+		return fmt.Errorf("try seats: %w", err)
+	}
+	if !above && len(numbers) == s.Take {
+		s.numbers = numbers
+	}
+	return nil
+}
+
+// An overlapping seat ends before the end plus the longest booking (constraint seats_length),
+// which bounds the scan of the index seats_overlap.
+const takenBlocks = `
+	select lower(during), upper(during), array_agg(seat)
+	from booking.seats
+	where resource = $1
+	  and upper(during) > $2
+	  and upper(during) < $3::timestamptz + interval '1440 minutes'
+	  and lower(during) < $3
+	  and booking is distinct from $4::uuid
+	group by lower(during), upper(during)`
+
+// lowest finds the lowest numbers that are free throughout, as far as there are any, unless
+// the load does not fit.
+func (s *seating) lowest(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, takenBlocks, s.resource, s.Span.Start, s.Span.End, s.own)
+	if err != nil {
+		return fmt.Errorf("read seats: %w", err)
+	}
+	taken, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (booking.Block, error) {
+		var b booking.Block
+		err := row.Scan(&b.Start, &b.End, &b.Numbers)
+		return b, err
+	})
+	if err != nil {
+		return fmt.Errorf("read seats: %w", err)
+	}
+	var sure bool
+	if s.numbers, sure = booking.Lowest(taken, s.Take, s.capacity); sure {
+		return nil
+	}
+	if left := booking.Left(taken, s.Span, s.capacity); left < s.Take {
+		return &booking.TakenError{Field: s.Field, Asked: s.Take, Left: left}
+	}
+	return nil
 }
 
 // lastHorizon is how far renumbering looks beyond the booking; a chain of overlapping seats
@@ -66,18 +118,20 @@ func ownSeats(c booking.Change, s booking.Seating) *string {
 const lastHorizon = 366 * 24 * time.Hour
 
 // renumber looks a day beyond the span, then two, four…, until what changes is all in sight.
-func renumber(ctx context.Context, tx pgx.Tx, resource string, s seating, capacity int, own *string) ([]int, []booking.Renumbering, error) {
+func (s *seating) renumber(ctx context.Context, tx pgx.Tx) error {
+	s.numbers = nil
 	for ahead := 24 * time.Hour; ahead <= lastHorizon; ahead *= 2 {
 		horizon := s.Span.End.Add(ahead)
-		others, err := seatsWithin(ctx, tx, resource, booking.Span{Start: s.Span.Start, End: horizon}, own)
+		others, err := s.others(ctx, tx, horizon)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		if numbers, renumbered, settled := booking.Renumber(others, s.Span, s.Take, capacity, horizon); settled {
-			return numbers, renumbered, nil
+		if numbers, renumbered, settled := booking.Renumber(others, s.Span, s.Take, s.capacity, horizon); settled {
+			s.numbers, s.renumbered = numbers, renumbered
+			return nil
 		}
 	}
-	return nil, nil, errors.New("renumber seats: the chain of overlapping bookings is too long")
+	return nil
 }
 
 const seatsOverlapping = `
@@ -89,8 +143,9 @@ const seatsOverlapping = `
 	  and lower(during) < $3
 	  and booking is distinct from $4::uuid`
 
-func seatsWithin(ctx context.Context, tx pgx.Tx, resource string, span booking.Span, own *string) ([]booking.Seat, error) {
-	rows, err := tx.Query(ctx, seatsOverlapping, resource, span.Start, span.End, own)
+// others returns the seats that overlap the time from the span's start to end.
+func (s *seating) others(ctx context.Context, tx pgx.Tx, end time.Time) ([]booking.Seat, error) {
+	rows, err := tx.Query(ctx, seatsOverlapping, s.resource, s.Span.Start, end, s.own)
 	if err != nil {
 		return nil, fmt.Errorf("read seats: %w", err)
 	}
@@ -136,6 +191,6 @@ func (s seating) queue(batch *pgx.Batch, b booking.Booking) {
 		batch.Queue(renumberSeats, bookings, was, numbers)
 	}
 	if s.Take > 0 {
-		batch.Queue(takeSeats, b.ID, b.Resource, s.Span.Start, s.Span.End, s.numbers)
+		batch.Queue(takeSeats, b.ID, s.resource, s.Span.Start, s.Span.End, s.numbers)
 	}
 }

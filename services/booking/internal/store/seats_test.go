@@ -83,6 +83,27 @@ func TestCapacityLoweredBelowWhatIsBooked(t *testing.T) {
 	d.must(d.cancel(first.ID))
 }
 
+// In a big hall numbers are tried at random first: it still fills to the last seat and no
+// further, also after its capacity was lowered.
+func TestABigHall(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, room("hall", 70))
+	won := race(t, 40, func(int) (outcome, error) { return d.try(d.book(request("hall", base, 2))) })
+	if len(won) != 35 {
+		t.Fatalf("%d bookings of two seats", len(won))
+	}
+	if _, err := d.store.PutResources(t.Context(), []booking.Resource{room("hall", 66)}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{0, 0, 0, 1} { // 70, 68, 66, 64 seats are taken
+		o, err := d.try(d.book(request("hall", base.Add(time.Duration(i)*time.Minute), 1)))
+		if got := o.Refusal == nil; err != nil || got != (want == 1) {
+			t.Errorf("after %d cancellations: %v, %v", i, o.Refusal, err)
+		}
+		d.must(d.cancel(won[i].Booking.ID))
+	}
+}
+
 // Seats of one booking: more are added to those it has, fewer free the highest.
 func TestMoreAndFewerSeats(t *testing.T) {
 	t.Parallel()
