@@ -26,6 +26,7 @@ var Version = ""
 // is unset or empty, or notes a mistake that [Reader.Err] reports.
 type Reader struct {
 	program  string
+	commands string
 	getenv   func(string) string
 	settings []setting
 	mistakes []error
@@ -40,6 +41,9 @@ type setting struct {
 func New(program string, getenv func(string) string) *Reader {
 	return &Reader{program: program, getenv: getenv}
 }
+
+// Commands sets what --help says of the program's arguments.
+func (r *Reader) Commands(text string) { r.commands = text }
 
 // String reads a setting that is any text. An empty fallback means that it may be unset.
 func (r *Reader) String(name, fallback, about string) string {
@@ -169,6 +173,9 @@ func (r *Reader) Answer(args []string, w io.Writer) bool {
 }
 
 func (r *Reader) help(w io.Writer) {
+	if r.commands != "" {
+		fmt.Fprintln(w, r.commands)
+	}
 	fmt.Fprintf(w, "%s reads its settings from the environment:\n\n", r.program)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range r.settings {

@@ -88,11 +88,12 @@ func TestAnswer(t *testing.T) {
 	var out bytes.Buffer
 	r := config.New("relay", env())
 	r.Int("RELAY_BATCH", 500, 1, 1000, "rows a claim")
+	r.Commands("relay: publish")
 	if r.Answer(nil, &out) || out.Len() > 0 {
 		t.Fatal("answered nothing asked")
 	}
 	r.Answer([]string{"--help"}, &out)
-	if !strings.Contains(out.String(), "RELAY_BATCH  500  rows a claim") {
+	if !strings.HasPrefix(out.String(), "relay: publish\n") || !strings.Contains(out.String(), "RELAY_BATCH  500  rows a claim") {
 		t.Errorf("help = %s", out.String())
 	}
 	out.Reset()

@@ -1,9 +1,5 @@
-// Command booking is the booking service: the HTTP API over the schema that it owns.
-//
-//	booking                       serve
-//	booking migrate               bring the schema up to date; DATABASE_URL is its owner's
-//	booking resources apply FILE  make resources as FILE says; - reads standard input
-//	booking resources list        print all resources
+// Command booking is the booking service: the HTTP API over the schema that it owns, and the
+// commands that prepare it.
 package main
 
 import (
@@ -21,6 +17,12 @@ import (
 	"github.com/slotwise/slotwise/services/booking/migrations"
 )
 
+const commands = `booking                       serve
+booking migrate               bring the schema up to date; DATABASE_URL is its owner's
+booking resources apply FILE  make resources as FILE says; - reads standard input
+booking resources list        print all resources
+`
+
 func main() {
 	if err := run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "booking:", err)
@@ -35,6 +37,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	defer context.AfterFunc(ctx, stop)() // a second signal kills at once
 
 	env := config.New("booking", getenv)
+	env.Commands(commands)
 	s := readSettings(env)
 	if env.Answer(args, out) {
 		return nil
@@ -52,7 +55,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	case len(args) == 2 && args[0] == "resources" && args[1] == "list":
 		return listResources(ctx, s, out)
 	}
-	return errors.New("unknown command; there are: migrate, resources apply FILE, resources list, and none to serve")
+	return errors.New("unknown command; there are\n" + commands)
 }
 
 // migrate does not wait: whoever runs it sees the error and runs it again.

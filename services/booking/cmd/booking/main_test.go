@@ -138,7 +138,7 @@ func TestHelpAndMistakes(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"HTTP_ADDR", "ADMIN_ADDR", "LOG_LEVEL", "DATABASE_URL", "DATABASE_EXEC_MODE", "DATABASE_POOL", "NATS_URL", "NATS_NKEY_FILE", "REMINDER_LEAD", "DRAIN_LAG", "DRAIN"} {
+	for _, name := range []string{"booking resources apply FILE", "HTTP_ADDR", "ADMIN_ADDR", "LOG_LEVEL", "DATABASE_URL", "DATABASE_EXEC_MODE", "DATABASE_POOL", "NATS_URL", "NATS_NKEY_FILE", "REMINDER_LEAD", "DRAIN_LAG", "DRAIN"} {
 		if !strings.Contains(out, name) {
 			t.Errorf("--help lacks %s", name)
 		}
@@ -265,7 +265,7 @@ func TestAPortThatIsTaken(t *testing.T) {
 	}
 	defer l.Close()
 	db := dbtest.New(t)
-	for _, setting := range []string{"HTTP_ADDR", "ADMIN_ADDR"} {
+	for _, setting := range []string{"booking resources apply FILE", "HTTP_ADDR", "ADMIN_ADDR"} {
 		s := start(t, env{"DATABASE_URL": db.URL("slotwise_booking"), setting: l.Addr().String()})
 		select {
 		case err := <-s.ended:

@@ -19,11 +19,7 @@ import (
 // The whole life of a booking, in every way of sending statements that a pooler may need.
 func TestB29LifeInEveryExecMode(t *testing.T) {
 	t.Parallel()
-	modes := []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	}
-	for _, mode := range modes {
+	for _, mode := range dbtest.ExecModes() {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			db := dbtest.New(t)
