@@ -11,8 +11,8 @@
 //	          delivery (a bare one would come back at once, and a consumer's own BackOff list
 //	          adds to it)
 //	never     Handle returned [Poison]: the message is terminated with the reason
-//	stopping  the context ended: what has been fetched is finished first, at most three
-//	          calls of Handle
+//	stopping  the context ended: what has been fetched is finished first, a call of Handle
+//	          or two
 //
 // A consumer that is deleted and declared again ends the loop's subscription and delivers
 // everything from the start; the loop opens it anew. Handlers must therefore be idempotent:
@@ -24,5 +24,7 @@
 // A pull request expires after 5 s and expects a heartbeat every 2 s, so that a wiped store
 // or a frozen server is noticed within seconds. Acknowledgements are sent without waiting,
 // except the last of a batch: only a waited-for one detects a missing permission. A lost
-// acknowledgement means one more delivery.
+// acknowledgement means one more delivery. With Max 1 nothing is fetched while a message is
+// handled; with more, up to Max messages wait for one call of Handle, and theirs together
+// should end within the consumer's AckWait.
 package bus

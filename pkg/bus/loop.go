@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/slotwise/slotwise/pkg/retry"
 	"go.uber.org/zap"
@@ -84,62 +85,61 @@ func (l Loop) open(ctx context.Context) (jetstream.Consumer, error) {
 
 // consume handles messages until ctx ends or the consumer is gone.
 func (l Loop) consume(ctx context.Context, consumer jetstream.Consumer) error {
-	arrived := make(chan jetstream.Msg, l.Max)
-	gone := make(chan error, 1)
-	consuming, err := consumer.Consume(func(m jetstream.Msg) { arrived <- m },
-		jetstream.PullMaxMessages(l.Max), // small: messages in the buffer age, and a stop must finish them
+	messages, err := consumer.Messages(
+		jetstream.PullMaxMessages(l.Max), // no more: messages in the buffer age, and a stop must finish them
 		jetstream.PullExpiry(5*time.Second),
-		jetstream.PullHeartbeat(2*time.Second),
-		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { l.note(err, gone) }))
+		jetstream.PullHeartbeat(2*time.Second))
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
-	stopping := ctx.Done()
+	defer messages.Stop()
+	defer context.AfterFunc(ctx, func() { l.finish(messages) })()
 	for {
-		select {
-		case m := <-arrived:
-			l.handle(ctx, l.gather(m, arrived))
-		case <-stopping:
-			consuming.Drain() // what was fetched still arrives, then Closed
-			stopping = nil
-		case <-consuming.Closed():
-			for len(arrived) > 0 {
-				l.handle(ctx, l.gather(<-arrived, arrived))
-			}
-			select {
-			case err := <-gone:
-				return err
-			default:
-				return nil
-			}
+		msgs, err := l.next(messages)
+		if len(msgs) > 0 {
+			l.handle(ctx, msgs)
 		}
-	}
-}
-
-// note logs what the subscription reports, once, and keeps the reason for its end.
-func (l Loop) note(err error, gone chan<- error) {
-	if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		select {
-		case gone <- err:
+		switch {
+		case err == nil:
+		case errors.Is(err, jetstream.ErrNoHeartbeat): // it asks again by itself
+			l.Log.Debug("consumer is silent", zap.String("consumer", l.Consumer))
 		default:
+			return fmt.Errorf("next message: %w", err)
 		}
-		return
 	}
-	l.Log.Debug("consumer reports", zap.String("consumer", l.Consumer), zap.Error(err))
 }
 
-// gather adds to first what has arrived as well, Max messages in all.
-func (l Loop) gather(first jetstream.Msg, arrived <-chan jetstream.Msg) []jetstream.Msg {
+// finish ends the messages: behind those that were fetched, or at once when nothing could be
+// acknowledged.
+func (l Loop) finish(messages jetstream.MessagesContext) {
+	if l.JS.Conn().IsConnected() {
+		messages.Drain()
+	} else {
+		messages.Stop()
+	}
+}
+
+// gatherTime is how long a call of Handle waits for more messages than one.
+const gatherTime = 100 * time.Microsecond
+
+// next waits for a message and returns it with those that have arrived as well, Max in all.
+func (l Loop) next(messages jetstream.MessagesContext) ([]jetstream.Msg, error) {
+	first, err := messages.Next()
+	if err != nil {
+		return nil, err
+	}
 	msgs := []jetstream.Msg{first}
 	for len(msgs) < l.Max {
-		select {
-		case m := <-arrived:
-			msgs = append(msgs, m)
-		default:
-			return msgs
+		more, err := messages.Next(jetstream.NextMaxWait(gatherTime))
+		if errors.Is(err, nats.ErrTimeout) {
+			break
 		}
+		if err != nil {
+			return msgs, err
+		}
+		msgs = append(msgs, more)
 	}
-	return msgs
+	return msgs, nil
 }
 
 // handle brings every message to one of the outcomes.
