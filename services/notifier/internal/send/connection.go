@@ -87,11 +87,10 @@ func (s *Sender) greet(ctx context.Context, c *connection, limit time.Duration) 
 	next := func() { c.deadline(time.Now().Add(limit)) }
 	next()
 	host := s.settings.Server.Hostname()
-	config := &tls.Config{ServerName: host, RootCAs: s.settings.CAs, MinVersion: tls.VersionTLS12}
 	conn := c.raw
 	encrypted := s.settings.Server.Scheme == "smtps"
 	if encrypted {
-		secure := tls.Client(c.raw, config)
+		secure := tls.Client(c.raw, s.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			return "TLS", err
 		}
@@ -111,7 +110,7 @@ func (s *Sender) greet(ctx context.Context, c *connection, limit time.Duration) 
 		}
 		if offered {
 			next()
-			if err := c.client.StartTLS(config); err != nil {
+			if err := c.client.StartTLS(s.tls); err != nil {
 				return "STARTTLS", err
 			}
 			encrypted = true

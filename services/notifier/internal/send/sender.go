@@ -2,6 +2,7 @@ package send
 
 import (
 	"context"
+	"crypto/tls"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ type Sender struct {
 	logger     *zap.Logger
 	metrics    *metrics
 	backoff    retry.Backoff
+	tls        *tls.Config
 
 	idle    idleLines
 	wanted  chan struct{}   // somebody should open a connection
@@ -50,7 +52,11 @@ func New(log *sendlog.Log, settings Settings, render Render, returnPath ReturnPa
 	s := &Sender{
 		log: log, settings: settings, render: render, returnPath: returnPath, logger: logger, metrics: newMetrics(registry),
 		backoff: retry.Backoff{Base: times.Base, Max: times.Max},
-		wanted:  make(chan struct{}, 1), looks: make(chan struct{}, 1), ends: make(chan end, settings.Connections),
+		tls: &tls.Config{
+			ServerName: settings.Server.Hostname(), RootCAs: settings.CAs, MinVersion: tls.VersionTLS12,
+			ClientSessionCache: tls.NewLRUClientSessionCache(settings.Connections), // a replaced connection costs less
+		},
+		wanted: make(chan struct{}, 1), looks: make(chan struct{}, 1), ends: make(chan end, settings.Connections),
 	}
 	registry.MustRegister(log.Metrics(s.pacing.Load))
 	s.closed.Store(int32(settings.Connections)) //nolint:gosec // read from 1 to 1000

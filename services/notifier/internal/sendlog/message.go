@@ -106,8 +106,8 @@ type Hand struct {
 	Locale       string
 	Note         string
 
-	// FirstNews says that no confirmation of this role was sent or may have been: a move is
-	// then worded as one.
+	// FirstNews says that no confirmation of this role, and no move worded as one, was sent or
+	// may have been: a move is then worded as a confirmation.
 	FirstNews bool
 
 	Attempts int    // 4xx answers to this message so far
