@@ -61,8 +61,12 @@ func (f fixture) everything() {
 		outcome sendlog.Outcome
 		state   string
 	}{
-		{sendlog.Accepted, "sent"}, {sendlog.Again, "planned: it's"}, {sendlog.Lost, "planned: it's"},
-		{sendlog.Rejected, "refused: it's"}, {sendlog.NoAnswer, "unknown: it's"}, {sendlog.Unsendable, "held: it's"},
+		{sendlog.Accepted, "sent"},
+		{sendlog.Again, "planned: it's"},
+		{sendlog.Lost, "planned: it's"},
+		{sendlog.Rejected, "refused: it's"},
+		{sendlog.NoAnswer, "unknown: it's"},
+		{sendlog.Unsendable, "held: it's"},
 	} {
 		m := mail(f.book(), sendlog.Confirm, 1)
 		f.plan(m)

@@ -2,6 +2,7 @@ package sendlog_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -157,6 +158,59 @@ func TestB21OnlyMyHand(t *testing.T) {
 			f.want(m.Key, "sent")
 			if n := f.number(`select unknowns from notifier.send_log`); n != 1 {
 				t.Errorf("%d marks", n)
+			}
+		})
+	}
+}
+
+// B21: results and sweeps of the same rows at once. Whoever comes second finds the row in another
+// state: each hand ends once, and no acceptance is lost.
+func TestB21SweepWhileResultsAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []sendlog.Outcome{sendlog.Accepted, sendlog.Again} {
+		t.Run(string(outcome), func(t *testing.T) {
+			t.Parallel()
+			const mails = 200
+			f := open(t, sendlog.DefaultTimes())
+			var all []sendlog.Message
+			for range mails {
+				all = append(all, mail(f.book(), sendlog.Confirm, 1))
+			}
+			f.plan(all...)
+			hands := f.hand(mails)
+			f.expire()
+			var racing sync.WaitGroup
+			racing.Go(func() {
+				for i := 0; i < mails; i += 4 {
+					var results []sendlog.Result
+					for _, h := range hands[i : i+4] {
+						results = append(results, sendlog.Result{Key: h.Key, Token: h.Token, Outcome: outcome, Answer: "x"})
+					}
+					if _, err := f.Write(f.ctx(), results); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			racing.Go(func() {
+				for range 20 {
+					if _, err := f.Sweep(f.ctx()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			racing.Wait()
+			marks := f.number(`select sum(unknowns) from notifier.send_log`)
+			if n := f.number(`select count(*) from notifier.hands where unknown`); n != marks {
+				t.Errorf("%d hands are marked, %d marks", n, marks)
+			}
+			if outcome == sendlog.Accepted {
+				if n := f.number(`select count(*) from notifier.send_log where state = 'sent'`); n != mails {
+					t.Errorf("%d of %d are sent", n, mails)
+				}
+				return
+			}
+			if n := f.number(`select sum(attempts) from notifier.send_log where state = 'planned'`); n+marks != mails {
+				t.Errorf("%d tried again and %d marked, want %d", n, marks, mails)
 			}
 		})
 	}
