@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/slotwise/slotwise/pkg/ops"
@@ -60,7 +61,11 @@ var turns = map[string]string{
 // turn reads the switch as a plain word or as a [message.SwitchOrder]; empty means mail.
 func (d *Desk) turn(operation string) func(context.Context, ops.Request) (any, error) {
 	return func(ctx context.Context, r ops.Request) (any, error) {
-		order := message.SwitchOrder{Switch: strings.TrimSpace(string(r.Data))}
+		text, err := plain(r)
+		if err != nil {
+			return nil, err
+		}
+		order := message.SwitchOrder{Switch: text}
 		if strings.HasPrefix(order.Switch, "{") {
 			if err := r.Read(&order); err != nil {
 				return nil, err
@@ -70,7 +75,7 @@ func (d *Desk) turn(operation string) func(context.Context, ops.Request) (any, e
 			order.Switch = "mail"
 		}
 		answer := message.SwitchChange{Operation: operation, Switch: order.Switch}
-		err := pgdb.InTx(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
+		err = pgdb.InTx(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, turns[operation], order.Switch, r.Operator).Scan(&answer.Changed)
 		})
 		if err != nil {
@@ -83,12 +88,15 @@ func (d *Desk) turn(operation string) func(context.Context, ops.Request) (any, e
 // lift lets mails go again to an address, or to that of the message with a key: an operator who
 // has read a trace knows the key alone.
 func (d *Desk) lift(ctx context.Context, r ops.Request) (any, error) {
-	address := strings.TrimSpace(string(r.Data))
+	address, err := plain(r)
+	if err != nil {
+		return nil, err
+	}
 	if address == "" {
 		return nil, &ops.BadRequestError{Text: "the request is neither an address nor a message's key"}
 	}
 	var answer message.Lift
-	err := pgdb.InTx(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
+	err = pgdb.InTx(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
 		if !strings.Contains(address, "@") {
 			err := tx.QueryRow(ctx, `
 				select coalesce(case s.role when 'host' then b.host_address else b.address end, '')
@@ -108,4 +116,14 @@ func (d *Desk) lift(ctx context.Context, r ops.Request) (any, error) {
 		return nil, asked(fmt.Errorf("lift: %w", err))
 	}
 	return answer, nil
+}
+
+// plain is a request that is a word. PostgreSQL takes no NUL and nothing that is not UTF-8, and
+// not every way to send a statement says so in the same words.
+func plain(r ops.Request) (string, error) {
+	text := strings.TrimSpace(string(r.Data))
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return "", &ops.BadRequestError{Text: "the request is no plain text"}
+	}
+	return text, nil
 }

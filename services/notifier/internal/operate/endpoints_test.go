@@ -211,12 +211,13 @@ func TestWrongRequests(t *testing.T) {
 		{"ops.do.dev.discard", `{"keys": []}`, "the filter is empty"},
 		{"ops.do.dev.discard", `{"kinds": ["confirm"]}`, "unknown field"},
 		{"ops.do.dev.resend", `{"booking": "x"}`, "uuid"},
+		{"ops.do.dev.lift", "a@\xff", "no plain text"},
 		{"ops.do.dev.lift", ` `, "neither an address nor"},
 		{"ops.do.dev.lift", `none`, "there is no message of that key"},
-		{"ops.do.dev.lift", "a@b\x00", "0x00"},
+		{"ops.do.dev.lift", "a@b\x00", "no plain text"},
 		{"ops.do.dev.pause", `mails`, "there is no switch mails"},
 		{"ops.do.dev.pause", `{"name": "mail"}`, "unknown field"},
-		{"ops.do.dev.resume", "\x00", "0x00"},
+		{"ops.do.dev.resume", "\x00", "no plain text"},
 	}
 	for _, tt := range tests {
 		_, fault := ask[any](s, tt.subject, tt.request)
