@@ -79,6 +79,16 @@ func (s *server) url(database, role string) string {
 	return u.String()
 }
 
+// ExecModes are the ways to send statements that must work: all of pgx's that services offer
+// (DATABASE_EXEC_MODE), but cache_statement only where no pooler is in between.
+func ExecModes() []pgx.QueryExecMode {
+	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	if os.Getenv("TEST_POOLER") == "" {
+		modes = append(modes, pgx.QueryExecModeCacheStatement)
+	}
+	return modes
+}
+
 // Pool returns the test's pool for role, always the same: at most 4 connections, closed at
 // the end of the test.
 func (db *DB) Pool(role string) *pgxpool.Pool {

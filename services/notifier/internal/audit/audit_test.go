@@ -342,7 +342,7 @@ func TestB145LoopThatHangsIsNotAlive(t *testing.T) {
 func TestB29ExecModes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range dbtest.ExecModes() {
 		config := w.db.Pool("slotwise_notifier").Config()
 		config.ConnConfig.DefaultQueryExecMode = mode
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)

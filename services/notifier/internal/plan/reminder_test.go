@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slotwise/slotwise/pkg/event"
 	"github.com/slotwise/slotwise/pkg/id"
@@ -91,7 +90,7 @@ func TestB29ExecModes(t *testing.T) {
 	bookings.Resource(seed.Resource{ID: "room-7"})
 	b := bookings.Book(seed.Booking{Resource: "room-7", Lead: time.Hour})
 	fired := event.Reminder{Booking: b.ID, StartVersion: 1}
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range dbtest.ExecModes() {
 		config := db.Pool("slotwise_notifier").Config()
 		config.ConnConfig.DefaultQueryExecMode = mode
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
