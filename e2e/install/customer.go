@@ -119,28 +119,45 @@ func (in *Installation) must(r Request) Booking {
 	return a.Booking
 }
 
+// Client is a customer who does not give up. It is for one goroutine.
+type Client struct {
+	in   *Installation
+	urls []string
+	at   int // of urls
+}
+
+// Client returns a client that asks the copies of booking at urls, the first as long as it
+// answers; by default the stack's own.
+func (in *Installation) Client(urls ...string) *Client {
+	if len(urls) == 0 {
+		urls = []string{in.APIURL()}
+	}
+	return &Client{in: in, urls: urls}
+}
+
 // Insist repeats a request under its key, as a client should, for as long as there is no
-// answer or one that asks to come back: at each of urls in turn, or at the stack's own. It
-// reports false when the test is over, or has failed because of the answer.
-func (in *Installation) Insist(r Request, urls ...string) (Booking, bool) {
-	in.T.Helper()
-	for n := 0; ; n++ {
-		if len(urls) > 0 {
-			r.URL = urls[n%len(urls)]
-		}
-		a, err := in.once(r)
+// answer or one that asks to come back. It reports false when the test is over, or has failed
+// because of the answer.
+func (c *Client) Insist(r Request) (Booking, bool) {
+	t := c.in.T
+	t.Helper()
+	for {
+		r.URL = c.urls[c.at]
+		a, err := c.once(r)
 		again := a.Status == http.StatusServiceUnavailable || a.Status == http.StatusConflict // the first try still runs
 		switch {
-		case in.T.Context().Err() != nil:
+		case t.Context().Err() != nil:
 			return Booking{}, false
-		case err == nil && a.OK():
+		case err != nil:
+			c.at = (c.at + 1) % len(c.urls)
+		case a.OK():
 			return a.Booking, true
-		case err == nil && (!again || a.RetryAfter == ""):
-			in.T.Errorf("POST /v1/bookings%s: %+v, want it done, or to be told when to come back", r.Path, a)
+		case !again || a.RetryAfter == "":
+			t.Errorf("POST /v1/bookings%s: %+v, want it done, or to be told when to come back", r.Path, a)
 			return Booking{}, false
 		}
 		select {
-		case <-in.T.Context().Done():
+		case <-t.Context().Done():
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -149,8 +166,8 @@ func (in *Installation) Insist(r Request, urls ...string) (Booking, bool) {
 // patience is how long a client waits for an answer before it asks elsewhere.
 const patience = 2 * time.Second
 
-func (in *Installation) once(r Request) (Answer, error) {
-	ctx, cancel := context.WithTimeout(in.T.Context(), patience)
+func (c *Client) once(r Request) (Answer, error) {
+	ctx, cancel := context.WithTimeout(c.in.T.Context(), patience)
 	defer cancel()
-	return in.Post(ctx, r)
+	return c.in.Post(ctx, r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -99,17 +100,33 @@ func (c *Config) settle(ctx context.Context) error {
 
 // free returns port if nobody listens on it, or any free one when it is 0.
 func free(ctx context.Context, host string, port int) (int, error) {
+	if port != 0 {
+		return port, bindable(ctx, host, port)
+	}
+	for range 100 {
+		port = lowestPort + rand.IntN(ephemeral-lowestPort) //nolint:gosec // no secret
+		if bindable(ctx, host, port) == nil {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port on %s among a hundred", host)
+}
+
+// Free ports are looked for below those that Linux gives to outgoing connections: one of these
+// may be taken again before the program listens on it (seen once in forty starts on a busy
+// machine).
+const (
+	lowestPort = 15000
+	ephemeral  = 32768
+)
+
+func bindable(ctx context.Context, host string, port int) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
-		return port, err //nolint:wrapcheck // the caller says which setting
+		return err //nolint:wrapcheck // the caller says which setting
 	}
-	defer l.Close() //nolint:errcheck // it was only a try
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return port, nil
-	}
-	return addr.Port, nil
+	return l.Close() //nolint:wrapcheck // it was only a try
 }
 
 func (c *Config) addr(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) }

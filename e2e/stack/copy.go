@@ -31,3 +31,9 @@ func (s *Stack) Add(ctx context.Context, name, service string, env ...string) (*
 	}
 	return s.parts[name], nil
 }
+
+// Await returns once the service or copy of that name says that it is ready, or after 30 s with
+// what keeps it from that.
+func (s *Stack) Await(ctx context.Context, name string) error {
+	return waitFor(ctx, name, func(ctx context.Context) error { return s.probe(ctx, name) })
+}

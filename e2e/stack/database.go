@@ -84,7 +84,7 @@ func (db *database) create(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect as administrator: %w", err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // nothing is open
+	defer conn.Close(ctx)
 	var there bool
 	if err := conn.QueryRow(ctx, `select exists (select from pg_database where datname = $1)`, databaseName).Scan(&there); err != nil {
 		return fmt.Errorf("look for the database: %w", err)
@@ -107,7 +107,7 @@ func (db *database) applyRoles(ctx context.Context, file string) error {
 	if err != nil {
 		return fmt.Errorf("connect as administrator: %w", err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // nothing is open
+	defer conn.Close(ctx)
 	if _, err := conn.Exec(ctx, string(text)); err != nil {
 		return fmt.Errorf("apply roles.sql: %w", err)
 	}

@@ -102,8 +102,11 @@ func (s *Stack) SeedFile(user string) string { return s.keys.SeedFile(user) }
 func (s *Stack) writeEnv() error {
 	var text strings.Builder
 	pairs := [][2]string{
-		{"API_URL", s.APIURL()}, {"INBOX_URL", s.InboxURL()}, {"NATS_URL", s.NATSURL()},
-		{"NATS_NKEY_FILE", s.keys.SeedFile("dev")}, {"DATABASE_URL", s.DatabaseURL("")},
+		{"API_URL", s.APIURL()},
+		{"INBOX_URL", s.InboxURL()},
+		{"NATS_URL", s.NATSURL()},
+		{"NATS_NKEY_FILE", s.keys.SeedFile("dev")},
+		{"DATABASE_URL", s.DatabaseURL("")},
 	}
 	for _, service := range Services {
 		pairs = append(pairs, [2]string{strings.ToUpper(service) + "_ADMIN_URL", s.AdminURL(service)})
@@ -117,7 +120,7 @@ func (s *Stack) writeEnv() error {
 	return s.writeContext()
 }
 
-// writeContext makes the folder a home of the nats CLI: XDG_CONFIG_HOME=<folder> nats …
+// writeContext makes the folder a home of the nats CLI, for XDG_CONFIG_HOME=<folder>.
 func (s *Stack) writeContext() error {
 	context := map[string]string{
 		"description": "Slotwise on this machine, as its operator", "url": s.NATSURL(),

@@ -149,7 +149,7 @@ func (s *Stack) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for _, service := range s.config.Parts {
-		if err := waitFor(ctx, service, func(ctx context.Context) error { return s.probe(ctx, service) }); err != nil {
+		if err := s.Await(ctx, service); err != nil {
 			return err
 		}
 	}
@@ -220,5 +220,5 @@ func (s *Stack) process(name, program string, env []string, args ...string) *Pro
 
 // say prints a line of the stack's own.
 func (s *Stack) say(format string, args ...any) {
-	fmt.Fprintf(s.lines.of("stack"), format+"\n", args...) //nolint:errcheck // nobody to tell
+	fmt.Fprintf(s.lines.of("stack"), format+"\n", args...)
 }

@@ -50,7 +50,7 @@ func (s *Stack) probe(ctx context.Context, service string) error {
 	if err != nil {
 		return err //nolint:wrapcheck // the same
 	}
-	defer response.Body.Close() //nolint:errcheck // read to the end
+	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil {
 		return err //nolint:wrapcheck // the same
