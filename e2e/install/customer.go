@@ -135,6 +135,12 @@ func (in *Installation) Client(urls ...string) *Client {
 	return &Client{in: in, urls: urls}
 }
 
+// Insist is [Client.Insist] at the stack's own booking service.
+func (in *Installation) Insist(r Request) (Booking, bool) {
+	in.T.Helper()
+	return in.Client().Insist(r)
+}
+
 // Insist repeats a request under its key, as a client should, for as long as there is no
 // answer or one that asks to come back. It reports false when the test is over, or has failed
 // because of the answer.
