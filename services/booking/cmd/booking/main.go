@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	case len(args) == 2 && args[0] == "resources" && args[1] == "list":
 		return listResources(ctx, s, out)
 	}
-	return errors.New("unknown command; there are\n" + commands)
+	return errors.New("unknown command; there are migrate, resources apply FILE, resources list, and none to serve")
 }
 
 // migrate does not wait: whoever runs it sees the error and runs it again.

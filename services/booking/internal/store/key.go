@@ -21,33 +21,29 @@ const storedAnswer = `
 
 // takeKey takes the idempotency key until tx ends, or returns the answer that was given under
 // it. It waits for nobody: [app.ErrKeyRunning].
-func takeKey(ctx context.Context, tx pgx.Tx, key app.Key) (*app.Answer, error) {
+func takeKey(ctx context.Context, tx pgx.Tx, key app.Key) (answer app.Answer, given bool, err error) {
 	if key.Name == "" {
-		return nil, nil
+		return app.Answer{}, false, nil
 	}
 	var mine bool
-	var answer *app.Answer
 	var fingerprint []byte
 	batch := &pgx.Batch{}
 	batch.Queue(tryKey, key.Name).QueryRow(func(row pgx.Row) error { return row.Scan(&mine) })
 	batch.Queue(storedAnswer, key.Name).QueryRow(func(row pgx.Row) error {
-		var a app.Answer
-		err := row.Scan(&fingerprint, &a.Status, &a.Header, &a.Body)
-		if err == nil {
-			answer = &a
-		}
+		err := row.Scan(&fingerprint, &answer.Status, &answer.Header, &answer.Body)
+		given = err == nil
 		return unlessNone(err)
 	})
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, fmt.Errorf("take idempotency key: %w", err)
+		return app.Answer{}, false, fmt.Errorf("take idempotency key: %w", err)
 	}
 	switch {
-	case answer != nil && !bytes.Equal(fingerprint, key.Fingerprint):
-		return nil, app.ErrKeyReused
-	case answer == nil && !mine:
-		return nil, app.ErrKeyRunning
+	case given && !bytes.Equal(fingerprint, key.Fingerprint):
+		return app.Answer{}, false, app.ErrKeyReused
+	case !given && !mine:
+		return app.Answer{}, false, app.ErrKeyRunning
 	}
-	return answer, nil
+	return answer, given, nil
 }
 
 const insertKey = `

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -41,7 +42,7 @@ func findSeats(ctx context.Context, tx pgx.Tx, c booking.Change, capacity int) (
 			return s, nil
 		}
 	}
-	return seating{}, errors.New("renumber seats: the chain of overlapping bookings is too long")
+	return seating{}, errors.New("find seats: the load fits, and yet there are no numbers")
 }
 
 // crowd is the capacity above which numbers are tried at random first: it takes milliseconds to
@@ -113,14 +114,13 @@ func (s *seating) lowest(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// lastHorizon is how far renumbering looks beyond the booking; a chain of overlapping seats
-// that is longer ends in an error, not in a wrong number.
-const lastHorizon = 366 * 24 * time.Hour
+// horizons are how far renumbering looks beyond the booking: a day, mostly; and to the last
+// booking that there is, if seats overlap without end.
+var horizons = []time.Duration{24 * time.Hour, 16 * 24 * time.Hour, math.MaxInt64}
 
-// renumber looks a day beyond the span, then two, four…, until what changes is all in sight.
 func (s *seating) renumber(ctx context.Context, tx pgx.Tx) error {
 	s.numbers = nil
-	for ahead := 24 * time.Hour; ahead <= lastHorizon; ahead *= 2 {
+	for _, ahead := range horizons {
 		horizon := s.Span.End.Add(ahead)
 		others, err := s.others(ctx, tx, horizon)
 		if err != nil {

@@ -40,6 +40,26 @@ func TestRenumbersWhenTheLoadFits(t *testing.T) {
 	}
 }
 
+// Two seats that are busy for a month without a break: one booking before it, where the load
+// fits, gives everybody after it the other number.
+func TestRenumbersAChainWithoutEnd(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, room("hall", 2))
+	d.exec(`alter table booking.seats drop constraint seats_booking_fkey`)
+	d.exec(`insert into booking.seats (booking, resource, seat, during)
+		select gen_random_uuid(), 'hall', 1 + n % 2, tstzrange($1::timestamptz + n * interval '30 minutes', $1::timestamptz + (n + 2) * interval '30 minutes')
+		from generate_series(0, 1500) n`, base)
+	d.exec(`insert into booking.seats (booking, resource, seat, during) values (gen_random_uuid(), 'hall', 2, tstzrange($1, $2))`,
+		base.Add(-time.Hour), base.Add(-15*time.Minute))
+	d.must(d.book(request("hall", base.Add(-30*time.Minute), 1)))
+	changed := d.count(fmt.Sprintf(`
+		select count(*) from booking.seats
+		where lower(during) >= '%[1]s' and seat = 2 - (extract(epoch from lower(during) - '%[1]s') / 1800)::int %% 2`, base.Format(time.RFC3339)))
+	if changed != 1501 {
+		t.Errorf("%d seats have the other number", changed)
+	}
+}
+
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

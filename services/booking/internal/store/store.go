@@ -76,11 +76,10 @@ func (s *Store) change(ctx context.Context, ask app.Ask, step app.Step, encode a
 	if err != nil {
 		return app.Answer{}, false, fmt.Errorf("draw a customer's id: %w", err)
 	}
-	err = pgdb.InTx(ctx, s.db, func(ctx context.Context, tx pgx.Tx) error {
-		answer, changed = app.Answer{}, false
-		stored, err := takeKey(ctx, tx, ask.Key)
-		if err != nil || stored != nil {
-			answer = deref(stored)
+	err = pgdb.InTx(ctx, s.db, func(ctx context.Context, tx pgx.Tx) (err error) {
+		changed = false
+		var given bool
+		if answer, given, err = takeKey(ctx, tx, ask.Key); err != nil || given {
 			return err
 		}
 		w := work{ask: ask, stranger: stranger.String()}
@@ -104,13 +103,6 @@ func (s *Store) change(ctx context.Context, ask app.Ask, step app.Step, encode a
 		return app.Answer{}, false, fmt.Errorf("change: %w", err)
 	}
 	return answer, changed, nil
-}
-
-func deref(a *app.Answer) app.Answer {
-	if a == nil {
-		return app.Answer{}
-	}
-	return *a
 }
 
 // work is one change on its way.
