@@ -265,7 +265,7 @@ func TestAPortThatIsTaken(t *testing.T) {
 	}
 	defer l.Close()
 	db := dbtest.New(t)
-	for _, setting := range []string{"booking resources apply FILE", "HTTP_ADDR", "ADMIN_ADDR"} {
+	for _, setting := range []string{"HTTP_ADDR", "ADMIN_ADDR"} {
 		s := start(t, env{"DATABASE_URL": db.URL("slotwise_booking"), setting: l.Addr().String()})
 		select {
 		case err := <-s.ended:
