@@ -1,39 +1,66 @@
 package scenario
 
 import (
-	"net/http"
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
-)
 
-// tomorrow is a start that owes a reminder much later.
-func inDays(n int) time.Time {
-	return time.Now().Add(time.Duration(n) * 24 * time.Hour).Truncate(time.Hour)
-}
+	"github.com/slotwise/slotwise/e2e/install"
+	"github.com/slotwise/slotwise/e2e/stack"
+)
 
 // Booked, moved and cancelled: three mails to the customer and three to the host, in that
 // order, the last one true.
 func TestBookMoveCancel(t *testing.T) {
 	t.Parallel()
-	in := run(t)
-	a := in.book("room", "ada@customer.example", inDays(3))
-	in.await("ada@customer.example", 1, 10*time.Second)
-	a = in.change(a, http.MethodPost, "/reschedule", map[string]any{"start": inDays(4).UTC().Format(time.RFC3339)})
-	in.await("ada@customer.example", 2, 10*time.Second)
-	in.change(a, http.MethodPost, "/cancel", map[string]any{})
-	mine := in.await("ada@customer.example", 3, 10*time.Second)
-	hosts := in.await("host@slotwise.example", 3, 10*time.Second)
+	const ada, host = "ada@customer.example", "host@slotwise.example"
+	in := install.Start(t)
+	b := in.Book("room", ada, install.InDays(3))
+	await(in, ada, 1, 20*time.Second)
+	b = in.Move(b, install.InDays(4))
+	await(in, ada, 2, 20*time.Second)
+	in.Cancel(b)
+	mine, hosts := await(in, ada, 3, 20*time.Second), await(in, host, 3, 20*time.Second)
 
-	for i, kind := range []string{"email-confirm-" + a.ID + "-v1", "email-move-" + a.ID + "-v2", "email-cancel-" + a.ID + "-v3"} {
-		if got := mine[i].Header.Get("Message-Id"); !strings.HasPrefix(got, "<"+kind+"@") {
-			t.Errorf("customer's mail %d is %s, want %s", i, got, kind)
+	for i, key := range []string{"email-confirm-" + b.ID + "-v1", "email-move-" + b.ID + "-v2", "email-cancel-" + b.ID + "-v3"} {
+		if got := mine[i].Header.Get("Message-Id"); !strings.HasPrefix(got, "<"+key+"@") {
+			t.Errorf("customer's mail %d is %s, want %s", i, got, key)
 		}
-		if got := hosts[i].Header.Get("Message-Id"); !strings.HasPrefix(got, "<"+kind+"-host@") {
-			t.Errorf("host's mail %d is %s, want %s-host", i, got, kind)
+		if got := hosts[i].Header.Get("Message-Id"); !strings.HasPrefix(got, "<"+key+"-host@") {
+			t.Errorf("host's mail %d is %s, want %s-host", i, got, key)
 		}
 	}
-	if n := in.count(`select count(*) from notifier.send_log where state <> 'sent' and kind <> 'reminder'`); n != 0 {
+	if n := in.Count(`select count(*) from notifier.send_log where state <> 'sent'`); n != 0 {
 		t.Errorf("%d messages are not sent", n)
+	}
+}
+
+// Two reminders a minute away; one booking moves meanwhile. The one that stayed is reminded
+// once and on time, the other not at all.
+func TestB100B101ReminderOnTimeAndOnce(t *testing.T) {
+	t.Parallel()
+	in := install.Start(t, func(c *stack.Config) { c.Env["REMINDER_LEAD"] = "1h" })
+	start := time.Now().Add(time.Hour + 63*time.Second).Truncate(time.Second)
+	in.Book("hall", "stays@customer.example", start)
+	moves := in.Book("hall", "moves@customer.example", start)
+	in.Move(moves, start.Add(48*time.Hour))
+
+	mine := await(in, "stays@customer.example", 2, 90*time.Second)
+	if key := mine[1].Header.Get("Message-Id"); !strings.HasPrefix(key, "<reminder-") {
+		t.Errorf("second mail is %s, want the reminder", key)
+	}
+	if early := time.Until(start.Add(-time.Hour)); early > 0 {
+		t.Errorf("the reminder came %v early", early)
+	}
+	in.Eventually(10*time.Second, "the schedule that was left behind fires for nothing", func(context.Context) error {
+		if in.Log.Lines("notifier", "reminder not owed", moves.ID) == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if n := in.Count(`select count(*) from notifier.send_log where kind = 'reminder'`); n != 1 {
+		t.Errorf("%d reminders planned, want 1", n)
 	}
 }
