@@ -109,11 +109,13 @@ func TestSettingsMistakesComeAllAtOnce(t *testing.T) {
 		}
 	}
 	for name, env := range map[string]map[string]string{
-		"MAIL_FROM":   {"MAIL_FROM": "bücher@example.org"},
-		"MAIL_DOMAIN": {"MAIL_FROM": "a@example.org", "MAIL_DOMAIN": "example.org>"},
+		"MAIL_FROM":     {"MAIL_FROM": "bücher@example.org"},
+		"MAIL_DOMAIN":   {"MAIL_FROM": "a@example.org", "MAIL_DOMAIN": "example.org>"},
+		"BOUNCE_DOMAIN": {"BOUNCE_DOMAIN": "b@example.org"},
+		"BOUNCE_SECRET": {"BOUNCE_SECRET": "a guess"},
 	} {
 		cmd, out := process(t, env)
-		if cmd.Wait() == nil || !strings.Contains(out.String(), name+" must be") {
+		if cmd.Wait() == nil || !strings.Contains(out.String(), name+" must ") {
 			t.Errorf("with %v it says:\n%s", env, out)
 		}
 	}
@@ -134,7 +136,7 @@ func TestB148SecretsAreNotShown(t *testing.T) {
 	cmd, out := process(t, map[string]string{
 		"ADMIN_ADDR":   freeAddr(t),
 		"DATABASE_URL": "postgres://u:" + plain + "@" + nobody + "/d", "NATS_URL": "nats://u:" + plain + "@" + nobody,
-		"SMTP_URL": "smtp://u:" + plain + "@" + nobody, "MAIL_FROM": "a@example.org", "LOG_LEVEL": "debug",
+		"SMTP_URL": "smtp://u:" + plain + "@" + nobody, "BOUNCE_SECRET": plain + plain, "MAIL_FROM": "a@example.org", "LOG_LEVEL": "debug",
 	})
 	eventually(t, "it waits for both", func() bool {
 		return strings.Contains(out.String(), "database is not ready") && strings.Contains(out.String(), "nats is not reachable")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,7 +15,9 @@ import (
 	"github.com/slotwise/slotwise/pkg/logs"
 	"github.com/slotwise/slotwise/pkg/ops"
 	"github.com/slotwise/slotwise/pkg/pgdb"
+	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/notifier/internal/audit"
+	"github.com/slotwise/slotwise/services/notifier/internal/bounce"
 	"github.com/slotwise/slotwise/services/notifier/internal/mail"
 	"github.com/slotwise/slotwise/services/notifier/internal/operate"
 	"github.com/slotwise/slotwise/services/notifier/internal/plan"
@@ -88,6 +91,9 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	return loops(ctx, s, watch, log, pool, js)
 }
 
+// reportGrace is what reports in flight get at a stop: more than a transaction may take.
+const reportGrace = pgdb.TxTimeout + 5*time.Second
+
 // loops runs what plans and what sends until ctx ends, and then until the sender has finished
 // what is in hand.
 func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger, pool *pgxpool.Pool, js jetstream.JetStream) error {
@@ -96,7 +102,7 @@ func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger
 	reminders := plan.Reminders{DB: pool, Log: rows, Logger: log}
 	auditor := audit.New(pool, rows, s.times, log)
 	mails := mail.Renderer{From: s.from, Domain: s.domain}
-	returnPath := func(sendlog.Hand) string { return s.from.Address }
+	returnPath := bounce.ReturnPath(s.bounces.domain, s.from.Address)
 	sender := send.New(rows, s.smtp, mails.Render, returnPath, log, watch.Metrics())
 
 	watch.Metrics().MustRegister(auditor)
@@ -108,5 +114,12 @@ func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger
 	group.Go(func() error { return reminders.Loop(js).Run(ctx) })
 	group.Go(func() error { return auditor.Run(ctx) })
 	group.Go(func() error { return sender.Run(ctx) })
+	if s.bounces.secret != "" {
+		reports := web.Server{
+			Addr: s.bounces.addr, Setting: "HTTP_ADDR", Lag: s.bounces.lag, Grace: reportGrace, Watch: watch, Log: log,
+			Handler: bounce.New(pool, s.bounces.secret, log, watch.Metrics()),
+		}
+		group.Go(func() error { return reports.Run(ctx) })
+	}
 	return group.Wait()
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	netmail "net/mail"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/slotwise/slotwise/pkg/bus"
 	"github.com/slotwise/slotwise/pkg/config"
@@ -23,6 +25,15 @@ type settings struct {
 	times     sendlog.Times
 	from      netmail.Address // of every mail
 	domain    string          // right part of every Message-ID
+	bounces   bounces
+}
+
+// bounces say where reports of mails that did not arrive come in.
+type bounces struct {
+	addr   string // of the HTTP listener
+	secret string // empty: there is no listener
+	domain string // of return paths; empty: all mails have the same
+	lag    time.Duration
 }
 
 func readSettings(env *config.Reader) settings {
@@ -35,10 +46,30 @@ func readSettings(env *config.Reader) settings {
 		times:     sendlog.ReadTimes(env),
 	}
 	s.from, s.domain = readSender(env)
+	s.bounces = readBounces(env)
 	return s
 }
 
-// domainForm is what may stand behind the @ of a Message-ID.
+// leastSecret is how many characters nobody guesses.
+const leastSecret = 16
+
+func readBounces(env *config.Reader) bounces {
+	b := bounces{
+		addr:   env.String("HTTP_ADDR", ":8081", "where reports of bounces are taken, if BOUNCE_SECRET is set"),
+		secret: env.Secret("BOUNCE_SECRET", "bearer token of who delivers reports of bounces to POST /v1/bounces; without it none are taken"),
+		domain: env.String("BOUNCE_DOMAIN", "", "domain whose mail to b+…@ comes back as such reports; each mail then has a return path there; by default all have MAIL_FROM's address"),
+		lag:    env.Duration("DRAIN_LAG", 5*time.Second, 0, time.Minute, "after SIGTERM: how long reports are still taken, until load balancers have noticed"),
+	}
+	if b.secret != "" && len(b.secret) < leastSecret {
+		env.Mistake("BOUNCE_SECRET", fmt.Sprintf("must have at least %d characters", leastSecret))
+	}
+	if b.domain != "" && (!domainForm.MatchString(b.domain) || len(b.domain) > 190) { // 254 with the local part
+		env.Mistake("BOUNCE_DOMAIN", "must be a domain, such as bounces.example.org")
+	}
+	return b
+}
+
+// domainForm is what may stand behind an @.
 var domainForm = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$`)
 
 // readSender reads MAIL_FROM and MAIL_DOMAIN.
