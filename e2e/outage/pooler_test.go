@@ -44,11 +44,19 @@ func TestB34B35BehindAPooler(t *testing.T) {
 	begin = time.Now()
 	for range owed {
 		start := begin.Add(time.Hour).Truncate(time.Microsecond)
-		b := bookings.Book(seed.Booking{Resource: "room", Start: start, Lead: time.Hour - 8*time.Second})
+		b := bookings.Book(seed.Booking{Resource: "room", Start: start, Lead: time.Hour - 15*time.Second})
 		reminders = append(reminders, b.ID)
 	}
-	s.startSecondScheduler() // reconciles at its start
-	s.book("bell-again")     // and the first gets the events now
+	// Both write every schedule: the second by its reconcile at start, then both, as they come
+	// to the events that a ring of the bell lets out.
+	s.startSecondScheduler()
+	s.eventually(14*time.Second, "the second scheduler has reconciled", func(context.Context) error {
+		if last := s.lastSequence("REMINDERS"); last < owed+1 {
+			return fmt.Errorf("%d schedules", last)
+		}
+		return nil
+	})
+	s.book("bell-again")
 	s.eventually(60*time.Second, "every reminder is sent", func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, db.URL(""))
 		if err != nil {

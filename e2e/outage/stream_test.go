@@ -38,18 +38,13 @@ func TestB56StoreIsFull(t *testing.T) {
 	}
 	s.eventually(20*time.Second, "the relay's figures show a backlog and a pause", func(ctx context.Context) error {
 		waiting, err := s.figure(ctx, "slotwise_outbox_waiting")
-		if err != nil || waiting < 20 {
-			return fmt.Errorf("%v events wait, %w", waiting, err)
+		oldest, err2 := s.figure(ctx, "slotwise_outbox_oldest_seconds")
+		paused, err3 := s.figure(ctx, "slotwise_relay_paused")
+		err = errors.Join(err, err2, err3)
+		if err == nil && (waiting < 20 || oldest < 1 || paused != 1) {
+			err = fmt.Errorf("%v events wait, the oldest for %v s, paused: %v", waiting, oldest, paused)
 		}
-		paused, err := s.figure(ctx, "slotwise_relay_paused")
-		if err != nil || paused != 1 {
-			return fmt.Errorf("paused: %v, %w", paused, err)
-		}
-		oldest, err := s.figure(ctx, "slotwise_outbox_oldest_seconds")
-		if err != nil || oldest < 1 {
-			return fmt.Errorf("the oldest waits for %v s, %w", oldest, err)
-		}
-		return nil
+		return err
 	})
 	if err := js.DeleteStream(t.Context(), "BALLAST"); err != nil {
 		t.Fatal(err)
@@ -58,10 +53,11 @@ func TestB56StoreIsFull(t *testing.T) {
 	s.eventually(20*time.Second, "nothing waits or is parked", func(ctx context.Context) error {
 		waiting, err := s.figure(ctx, "slotwise_outbox_waiting")
 		parked, err2 := s.figure(ctx, "slotwise_outbox_parked")
-		if err := errors.Join(err, err2); err != nil || waiting+parked != 0 {
-			return fmt.Errorf("%v wait, %v are parked, %w", waiting, parked, err)
+		err = errors.Join(err, err2)
+		if err == nil && waiting+parked != 0 {
+			err = fmt.Errorf("%v wait, %v are parked", waiting, parked)
 		}
-		return nil
+		return err
 	})
 	if n := bus.Messages(t.Context(), "BOOKINGS"); n != uint64(len(booked)) {
 		t.Errorf("%d events in the stream, want one for each of %d bookings", n, len(booked))
