@@ -12,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/e2e/install"
 	"github.com/slotwise/slotwise/e2e/stack"
+	"github.com/slotwise/slotwise/testkit/dbtest"
 	"github.com/slotwise/slotwise/testkit/mailtest"
 )
 
@@ -36,8 +37,16 @@ type house struct {
 // open starts a house with these services.
 func open(t *testing.T, parts []string, change ...func(*stack.Config)) *house {
 	t.Helper()
+	return openOn(t, dbtest.New(t), parts, change...)
+}
+
+// openOn is open on a database that the test has prepared.
+func openOn(t *testing.T, db *dbtest.DB, parts []string, change ...func(*stack.Config)) *house {
+	t.Helper()
+	setForServices(t, db, fmt.Sprintf("idle_in_transaction_session_timeout = '%dms'", idle.Milliseconds()))
 	mail := mailtest.New(t, mailtest.Options{})
 	all := append([]func(*stack.Config){func(c *stack.Config) {
+		c.DatabaseURL, c.Password = db.URL(""), dbtest.Password
 		c.Parts, c.SMTPURL = parts, mail.URL()
 		c.Env["SMTP_CA_FILE"] = mail.CAFile()
 		c.Env["SLOTWISE_TIMES"] = shortTimes
@@ -45,16 +54,19 @@ func open(t *testing.T, parts []string, change ...func(*stack.Config)) *house {
 		c.Env["RECONCILE_EVERY"] = "2s"
 	}}, change...)
 	h := &house{Installation: install.Start(t, all...), mail: mail}
+	h.DB = db
+	h.js = h.operate()
+	return h
+}
+
+// setForServices gives all services' roles a setting in this database.
+func setForServices(t *testing.T, db *dbtest.DB, setting string) {
+	t.Helper()
 	for _, service := range stack.Services {
-		role := "slotwise_" + service // a role's setting of one database holds for new connections
-		_, err := h.DB.Admin.Exec(t.Context(), fmt.Sprintf(`alter role %s in database %s set idle_in_transaction_session_timeout = '%dms'`,
-			role, h.DB.Name, idle.Milliseconds()))
-		if err != nil {
+		if _, err := db.Admin.Exec(t.Context(), `alter role slotwise_`+service+` in database `+db.Name+` set `+setting); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.js = h.operate()
-	return h
 }
 
 // operate connects to NATS as the operator, who may look at everything and repair streams.

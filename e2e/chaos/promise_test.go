@@ -187,10 +187,7 @@ func slot(key string) string {
 // those that were taken out.
 func (h *house) versionsRise() {
 	h.T.Helper()
-	versions := map[string][]int64{}
-	for _, e := range h.events() {
-		versions[e.Data.Booking] = append(versions[e.Data.Booking], e.Data.Version)
-	}
+	versions := h.versions()
 	for _, g := range h.guests[h.lost:] {
 		var want []int64
 		for v := int64(1); v <= g.booking.Version; v++ {
@@ -202,15 +199,15 @@ func (h *house) versionsRise() {
 	}
 }
 
-// events are those in BOOKINGS, in the stream's order.
-func (h *house) events() []event.Event {
+// versions are those in BOOKINGS, by booking, in the stream's order.
+func (h *house) versions() map[string][]int64 {
 	h.T.Helper()
 	stream, err := h.js.Stream(h.T.Context(), "BOOKINGS")
 	if err != nil {
 		h.T.Fatal(err)
 	}
 	state := stream.CachedInfo().State
-	var all []event.Event
+	all := map[string][]int64{}
 	for n := state.FirstSeq; n <= state.LastSeq; n++ {
 		m, err := stream.GetMsg(h.T.Context(), n)
 		if err != nil {
@@ -220,7 +217,7 @@ func (h *house) events() []event.Event {
 		if err != nil {
 			h.T.Fatal(err)
 		}
-		all = append(all, e)
+		all[e.Data.Booking] = append(all[e.Data.Booking], e.Data.Version)
 	}
 	return all
 }

@@ -1,9 +1,15 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,51 +20,52 @@ import (
 
 	"github.com/slotwise/slotwise/e2e/stack"
 	"github.com/slotwise/slotwise/pkg/event"
+	"github.com/slotwise/slotwise/testkit/checkout"
 	"github.com/slotwise/slotwise/testkit/mailtest"
 )
 
+var bothActions = []string{"kill", "stop"}
+
+// houses are those of [TestStoppedAtEachStep].
+var houses = map[string]struct {
+	steps   []string
+	actions []string
+	without []string // services that run only as copies, armed or not
+	times   string   // beyond shortTimes
+	copies  int      // second copies that these windows are sure to make
+}{
+	"booking": {
+		steps:   []string{"booking.locked", "booking.saved", "booking.committed"},
+		actions: bothActions,
+	},
+	"relay": {
+		steps:   []string{"relay.claimed", "relay.published", "relay.marked"},
+		actions: bothActions, without: []string{"relay"},
+	},
+	"sender killed": {
+		steps:   []string{"sender.handed", "sender.body", "sender.dot", "sender.dotted", "sender.answered"},
+		actions: []string{"kill"}, without: []string{"notifier"}, copies: 2,
+	},
+	"sender frozen": {
+		steps:   []string{"sender.handed", "sender.body", "sender.dot", "sender.dotted", "sender.answered"},
+		actions: []string{"stop"}, without: []string{"notifier"}, copies: 2,
+	},
+	"the others": {
+		steps:   []string{"planner.planned", "audit.planned", "scheduler.owed"},
+		actions: bothActions, without: []string{"notifier", "scheduler"}, times: ",young=3s",
+	},
+}
+
 // A process is killed (SIGKILL), or frozen past its lease or its locks and then thawed, at
-// each step of the path, while guests book, move and cancel. Rows of one house come one after
+// each step of the path, while guests book, move and cancel. Steps of one house come one after
 // the other; each leaves some of its work to the next.
 func TestStoppedAtEachStep(t *testing.T) {
 	t.Parallel()
-	houses := map[string]struct {
-		steps   []string
-		actions []string
-		without []string // services that run only as copies, armed or not
-		times   string   // in place of shortTimes
-		copies  int      // second copies that these windows are sure to make
-	}{
-		"booking": {
-			steps:   []string{"booking.locked", "booking.saved", "booking.committed"},
-			actions: []string{"kill", "stop"},
-		},
-		"relay": {
-			steps:   []string{"relay.claimed", "relay.published", "relay.marked"},
-			actions: []string{"kill", "stop"}, without: []string{"relay"},
-		},
-		"sender killed": {
-			steps:   []string{"sender.handed", "sender.body", "sender.dot", "sender.dotted", "sender.answered"},
-			actions: []string{"kill"}, without: []string{"notifier"}, copies: 2,
-		},
-		"sender frozen": {
-			steps:   []string{"sender.handed", "sender.body", "sender.dot", "sender.dotted", "sender.answered"},
-			actions: []string{"stop"}, without: []string{"notifier"}, copies: 2,
-		},
-		"the others": {
-			steps:   []string{"planner.planned", "audit.planned", "scheduler.owed"},
-			actions: []string{"kill", "stop"}, without: []string{"notifier", "scheduler"}, times: shortTimes + ",young=3s",
-		},
-	}
 	for name, tt := range houses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			parts := slices.DeleteFunc(slices.Clone(stack.Services), func(s string) bool { return slices.Contains(tt.without, s) })
-			h := open(t, parts, func(c *stack.Config) {
-				if tt.times != "" {
-					c.Env["SLOTWISE_TIMES"] = tt.times
-				}
-			})
+			h := open(t, parts, func(c *stack.Config) { c.Env["SLOTWISE_TIMES"] += tt.times })
 			h.mail.Script(mailtest.Fault{Phase: mailtest.Dot, Late: 20 * time.Millisecond})
 			for _, step := range tt.steps {
 				for _, action := range tt.actions {
@@ -76,6 +83,47 @@ func TestStoppedAtEachStep(t *testing.T) {
 			}
 			h.everyStartHasItsSchedule()
 		})
+	}
+}
+
+// Every step that the services name is told in package failpoint and has its house here.
+func TestEveryStepHasItsHouse(t *testing.T) {
+	t.Parallel()
+	root, err := checkout.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := os.ReadFile(filepath.Join(root, "pkg", "failpoint", "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	err = filepath.WalkDir(filepath.Join(root, "services"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, hit := range regexp.MustCompile(`failpoint\.Hit\("([^"]*)"\)`).FindAllSubmatch(text, -1) {
+			named[string(hit[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := map[string]bool{}
+	for _, house := range houses {
+		for _, step := range house.steps {
+			here[step] = true
+		}
+	}
+	if !maps.Equal(named, here) {
+		t.Errorf("the services name the steps\n%v, here are\n%v", slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(here)))
+	}
+	for step := range named {
+		if !bytes.Contains(told, []byte("//	"+step+" ")) {
+			t.Errorf("package failpoint does not tell %s", step)
+		}
 	}
 }
 
