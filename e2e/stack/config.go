@@ -38,6 +38,7 @@ type Config struct {
 // Ports are where the parts listen. Zero means any free port, the same for the stack's life.
 type Ports struct {
 	HTTP, Inbox, SMTP, NATS, Postgres int
+	Notifier                          int // where it takes reports of bounces, when BOUNCE_SECRET is set
 	Admin                             int // of the first service; the others follow
 }
 
@@ -53,11 +54,17 @@ func (c *Config) portSettings() []struct {
 		used    bool
 	}{
 		{"HTTP_PORT", &c.HTTP, true},
+		{"NOTIFIER_PORT", &c.Notifier, c.takesBounces()},
 		{"INBOX_PORT", &c.Inbox, c.SMTPURL == ""},
 		{"SMTP_PORT", &c.SMTP, c.SMTPURL == ""},
 		{"NATS_PORT", &c.NATS, c.NATSURL == ""},
 		{"POSTGRES_PORT", &c.Postgres, c.DatabaseURL == ""},
 	}
+}
+
+// takesBounces reports whether the notifier listens for them.
+func (c *Config) takesBounces() bool {
+	return c.Env["BOUNCE_SECRET"] != "" || os.Getenv("BOUNCE_SECRET") != ""
 }
 
 // settle fills in the defaults and the free ports, and reports every busy one.

@@ -16,7 +16,7 @@ func (s *Stack) Add(ctx context.Context, name, service string, env ...string) (*
 		return nil, fmt.Errorf("add %s: there is one already", name)
 	}
 	ports := []map[string]string{s.admin}
-	if service == "booking" {
+	if s.front[service] != "" {
 		ports = append(ports, s.front)
 	}
 	for _, addrs := range ports {

@@ -33,10 +33,10 @@ func (s *Stack) serviceEnv(name, service string) []string {
 		"DRAIN="+s.config.Drain.String(),
 		"DRAIN_LAG=0s",
 	)
-	switch service {
-	case "booking":
-		env = append(env, "HTTP_ADDR="+s.front[name])
-	case "notifier":
+	if addr := s.front[name]; addr != "" {
+		env = append(env, "HTTP_ADDR="+addr)
+	}
+	if service == "notifier" {
 		env = append(env, s.mailEnv()...)
 	}
 	for name, value := range s.config.Env {
@@ -59,7 +59,8 @@ func (s *Stack) mailEnv() []string {
 // APIURL is where booking answers.
 func (s *Stack) APIURL() string { return s.FrontURL("booking") }
 
-// FrontURL is where the copy of booking with that name answers.
+// FrontURL is where the copy of booking with that name answers, or, when it takes reports of
+// bounces, the copy of the notifier.
 func (s *Stack) FrontURL(name string) string { return s.url(s.front, name) }
 
 // InboxURL is the inbox's page; empty when mails go to a given server.
@@ -107,6 +108,9 @@ func (s *Stack) writeEnv() error {
 		{"NATS_URL", s.NATSURL()},
 		{"NATS_NKEY_FILE", s.keys.SeedFile("dev")},
 		{"DATABASE_URL", s.DatabaseURL("")},
+	}
+	if s.config.takesBounces() {
+		pairs = append(pairs, [2]string{"BOUNCES_URL", s.FrontURL("notifier") + "/v1/bounces"})
 	}
 	for _, service := range Services {
 		pairs = append(pairs, [2]string{strings.ToUpper(service) + "_ADMIN_URL", s.AdminURL(service)})

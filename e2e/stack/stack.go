@@ -25,7 +25,7 @@ type Stack struct {
 
 	mu    sync.RWMutex      // copies are added while others look
 	admin map[string]string // address of a service's admin port, by its name or its copy's
-	front map[string]string // address of booking's API, the same
+	front map[string]string // address of booking's API and of the notifier's endpoint, the same
 	parts map[string]*Process
 	order []string // of parts, as started
 }
@@ -36,7 +36,10 @@ func Start(ctx context.Context, c Config) (*Stack, error) {
 	if err := c.settle(ctx); err != nil {
 		return nil, err
 	}
-	s := &Stack{config: c, lines: &lines{to: c.Out}, admin: map[string]string{}, front: map[string]string{"booking": c.addr(c.HTTP)}, parts: map[string]*Process{}}
+	s := &Stack{
+		config: c, lines: &lines{to: c.Out}, admin: map[string]string{}, parts: map[string]*Process{},
+		front: map[string]string{"booking": c.addr(c.HTTP), "notifier": c.addr(c.Notifier)},
+	}
 	if err := s.start(ctx); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
