@@ -71,14 +71,14 @@ func plannerLoop(t *testing.T, js jetstream.JetStream, h *handled) bus.Loop {
 	}
 }
 
-// settled waits until the consumer has nothing that waits or is in hand.
-func settled(t *testing.T, server *bustest.Server, consumer string) *jetstream.ConsumerInfo {
+// settled waits until the planner's consumer has nothing that waits or is in hand.
+func settled(t *testing.T, server *bustest.Server) *jetstream.ConsumerInfo {
 	t.Helper()
 	js := server.JetStream(bustest.Admin)
 	defer js.Conn().Close()
 	var info *jetstream.ConsumerInfo
 	eventually(t, "all acknowledged", func() bool {
-		c, err := js.Consumer(t.Context(), topology.Bookings, consumer)
+		c, err := js.Consumer(t.Context(), topology.Bookings, topology.Planner)
 		if err != nil {
 			return false
 		}
@@ -125,7 +125,7 @@ func TestLoopOutcomes(t *testing.T) {
 		loop := plannerLoop(t, server.JetStream("notifier"), h)
 		loop.Max = most
 		stop := background(t, loop.Run)
-		info := settled(t, server, topology.Planner)
+		info := settled(t, server)
 		stop()
 		if info.AckFloor.Stream != 5 {
 			t.Errorf("max %d: acknowledged up to %d", most, info.AckFloor.Stream)
@@ -173,7 +173,7 @@ func TestLoopBatchThenAlone(t *testing.T) {
 	mu.Lock()
 	bad = false
 	mu.Unlock()
-	settled(t, server, topology.Planner)
+	settled(t, server)
 }
 
 // With nothing working, a batch is not tried one by one for ever: what is left is put back,
@@ -189,9 +189,13 @@ func TestLoopPutsBackWhatIsLeft(t *testing.T) {
 	}}
 	loop := plannerLoop(t, server.JetStream("notifier"), h)
 	loop.Max, loop.Timeout = 100, 200*time.Millisecond
+	began := time.Now()
 	stop := background(t, loop.Run)
 	eventually(t, "a second batch", func() bool { return h.count(100) > 1 })
-	began := time.Now()
+	if took := time.Since(began); took > 10*time.Second { // one by one: 20 s
+		t.Errorf("the second batch came after %s", took)
+	}
+	began = time.Now()
 	stop()
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the stop took %s", took)
@@ -214,7 +218,7 @@ func TestB38Redeclared(t *testing.T) {
 	publish(t, server, 4, 6)
 	declare(t, server)
 	eventually(t, "what came meanwhile", h.all(4, 6))
-	settled(t, server, topology.Planner)
+	settled(t, server)
 	if h.count(1) < 2 {
 		t.Error("a consumer that is declared again delivers everything, but the first did not come again")
 	}
@@ -241,7 +245,7 @@ func TestB39StoreWiped(t *testing.T) {
 	began := time.Now()
 	eventually(t, "those after the wipe", h.all(4, 6))
 	t.Logf("it took %s", time.Since(began).Round(time.Millisecond))
-	settled(t, server, topology.Planner)
+	settled(t, server)
 }
 
 func TestLoopWaitsForItsConsumer(t *testing.T) {
@@ -278,7 +282,7 @@ func TestLoopStops(t *testing.T) {
 	stop()
 	second := &handled{}
 	background(t, plannerLoop(t, server.JetStream("notifier"), second).Run)
-	settled(t, server, topology.Planner)
+	settled(t, server)
 	for n := 1; n <= 40; n++ {
 		if one, two := first.count(n), second.count(n); one+two != 1 {
 			t.Errorf("message %d was handled %d and %d times", n, one, two)
@@ -321,7 +325,7 @@ func TestLoopAfterACut(t *testing.T) {
 	way.Cut()
 	publish(t, server, 4, 6)
 	eventually(t, "those after the cut", h.all(4, 6))
-	settled(t, server, topology.Planner)
+	settled(t, server)
 }
 
 // B41: messages that wait for another try do not hold up those behind them.
@@ -362,7 +366,7 @@ func TestB43SlowHandler(t *testing.T) {
 		loop.Max, loop.Timeout = 1, 2500*time.Millisecond
 		background(t, loop.Run)
 	}
-	settled(t, server, topology.Planner)
+	settled(t, server)
 	for n := 1; n <= 6; n++ {
 		if count := h.count(n); count != 1 {
 			t.Errorf("message %d was handled %d times", n, count)
@@ -410,7 +414,7 @@ func TestB44LateAcknowledgement(t *testing.T) {
 		}.Run)
 	}
 	// Whatever the server makes of the late one: Handle said done only after its work was done.
-	settled(t, server, topology.Planner)
+	settled(t, server)
 	mu.Lock()
 	defer mu.Unlock()
 	if done == 0 {
@@ -436,7 +440,7 @@ func TestB45FailuresNeverEndAMessage(t *testing.T) {
 		return nil
 	}}
 	background(t, plannerLoop(t, server.JetStream("notifier"), h).Run)
-	settled(t, server, topology.Planner)
+	settled(t, server)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(at) != 12 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
 
 	"github.com/slotwise/slotwise/pkg/topology"
 	"github.com/slotwise/slotwise/testkit/bustest"
@@ -74,3 +75,5 @@ func background(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Cleanup(stop)
 	return stop
 }
+
+var nopLog = zap.NewNop()
