@@ -82,30 +82,6 @@ func (c *call) changed(answer message.Change) error {
 	return nil
 }
 
-func lift(ctx context.Context, c *call) error {
-	words, err := c.parse()
-	if err != nil {
-		return err
-	}
-	if len(words) != 1 {
-		return c.wrong("name one address, or the key of a message to it")
-	}
-	var answer message.Lift
-	if err := c.do(ctx, "lift", words[0], &answer); err != nil {
-		return err
-	}
-	if c.json {
-		err = c.write(answer)
-	}
-	if err == nil && !answer.Lifted {
-		return fmt.Errorf("%w: that address is not suppressed", ErrNothing)
-	}
-	if err == nil && !c.json {
-		fmt.Fprintln(c.out, "mails go to that address again; slotwise messages retry plans what was refused")
-	}
-	return err
-}
-
 func turn(operation string) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
 		words, err := c.parse()

@@ -29,7 +29,7 @@ func TestRunbook(t *testing.T) {
 	d := serve(t, map[string]any{
 		"get trace": one, "get messages": one, "get overdue": one, "get switches": []any{}, "get relay": one, "do release": one, "do retry": one,
 		"do discard": one, "do resend": one, "do pause": message.SwitchChange{}, "do resume": message.SwitchChange{}, "do unpark": one, "do reconcile": one, "do republish": map[string]int{"stored": 1},
-		"do lift": message.Lift{Lifted: true},
+		"do lift": message.Lift{Lifted: true}, "get suppressions": message.Suppressions{},
 	})
 	used := map[string]bool{}
 	for line := range strings.Lines(string(text)) {

@@ -265,7 +265,16 @@ func TestServices(t *testing.T) {
 			return map[string]int{"unparked": strings.Count(string(r.Data), "1")}
 		},
 		"do reconcile": map[string]int{"looked": 20, "created": 1},
-		"do lift":      func(r ops.Request) any { return message.Lift{Lifted: string(r.Data) == "k"} },
+		"get suppressions": func(r ops.Request) any {
+			if string(r.Data) != "{}" {
+				return message.Suppressions{}
+			}
+			at := time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)
+			return message.Suppressions{Suppressions: []message.Suppression{
+				{Address: "a@b.example", Reason: "550 5.1.1 no", Since: at, Key: "k"}, {Address: "longer@b.example", Reason: "550 5.1.10\ntakes no mail", Since: at, Key: "k2"},
+			}, Next: "longer@b.example"}
+		},
+		"do lift": func(r ops.Request) any { return message.Lift{Lifted: string(r.Data) == "k"} },
 	})
 	for _, tt := range []struct {
 		args, out, asked string
@@ -277,10 +286,13 @@ func TestServices(t *testing.T) {
 		{"unpark 1 --json", "{\n  \"unparked\": 1\n}\n", `do unpark dev {"ids":[1]}`, nil},
 		{"unpark --all", "0 events due again\n", `do unpark dev {"all":true}`, oncall.ErrNothing},
 		{"unpark all", "", "", oncall.ErrUsage},
-		{"lift k", "mails go to that address again; slotwise messages retry plans what was refused\n", "do lift dev k", nil},
-		{"lift k --json", "{\n  \"lifted\": true\n}\n", "do lift dev k", nil},
-		{"lift a@b.example", "", "do lift dev a@b.example", oncall.ErrNothing},
-		{"lift", "", "", oncall.ErrUsage},
+		{"suppressions list", "a@b.example       since 2026-12-01 09:00:00Z  k   550 5.1.1 no\nlonger@b.example  since 2026-12-01 09:00:00Z  k2  550 5.1.10 takes no mail\nthere are more: --after longer@b.example\n", "get suppressions  {}", nil},
+		{"suppressions list A@b.example --limit 2 --after a", "no such suppressions\n", `get suppressions  {"address":"A@b.example","after":"a","limit":2}`, nil},
+		{"suppressions list a b", "", "", oncall.ErrUsage},
+		{"suppressions lift k", "mails go to that address again; slotwise messages retry plans what was refused\n", "do lift dev k", nil},
+		{"suppressions lift k --json", "{\n  \"lifted\": true\n}\n", "do lift dev k", nil},
+		{"suppressions lift a@b.example", "", "do lift dev a@b.example", oncall.ErrNothing},
+		{"suppressions lift", "", "", oncall.ErrUsage},
 		{"reconcile", "20 reminders ahead, 1 schedule made again\n", "do reconcile dev", nil},
 	} {
 		out, err := d.run(t, strings.Fields(tt.args)...)

@@ -1,6 +1,6 @@
 // Package message is what the notifier's ops endpoints read and answer: filters, lists,
 // changes, and the story of one booking's messages. There is no person in any of it, but in
-// the words of a mail server, which may repeat an address.
+// the words of a mail server, which may repeat an address, and in [Suppressions].
 package message
 
 import "time"
@@ -35,11 +35,6 @@ type Order struct {
 // SwitchOrder is what pause and resume read.
 type SwitchOrder struct {
 	Switch string `json:"switch"` // mail or webhooks
-}
-
-// Lift is the answer to lift, whose request is an address, or the key of a message to it.
-type Lift struct {
-	Lifted bool `json:"lifted"` // false: it was not suppressed
 }
 
 // Message is a row of the send log with its last hand.

@@ -85,39 +85,6 @@ func (d *Desk) turn(operation string) func(context.Context, ops.Request) (any, e
 	}
 }
 
-// lift lets mails go again to an address, or to that of the message with a key: an operator who
-// has read a trace knows the key alone.
-func (d *Desk) lift(ctx context.Context, r ops.Request) (any, error) {
-	address, err := plain(r)
-	if err != nil {
-		return nil, err
-	}
-	if address == "" {
-		return nil, &ops.BadRequestError{Text: "the request is neither an address nor a message's key"}
-	}
-	var answer message.Lift
-	err = pgdb.InTx(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error {
-		if !strings.Contains(address, "@") {
-			err := tx.QueryRow(ctx, `
-				select coalesce(case s.role when 'host' then b.host_address else b.address end, '')
-				from notifier.send_log s
-				join booking.for_notifier b on b.booking = s.booking
-				where s.key = $1`, address).Scan(&address)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return &ops.BadRequestError{Text: "there is no message of that key"}
-			}
-			if err != nil {
-				return fmt.Errorf("find address: %w", err)
-			}
-		}
-		return tx.QueryRow(ctx, `select notifier.lift($1, $2)`, address, r.Operator).Scan(&answer.Lifted)
-	})
-	if err != nil {
-		return nil, asked(fmt.Errorf("lift: %w", err))
-	}
-	return answer, nil
-}
-
 // plain is a request that is a word. PostgreSQL takes no NUL and nothing that is not UTF-8, and
 // not every way to send a statement says so in the same words.
 func plain(r ops.Request) (string, error) {

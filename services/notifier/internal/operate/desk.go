@@ -41,6 +41,7 @@ func (d *Desk) Endpoints() []ops.Endpoint {
 		ask("messages", `lists messages: {"states": ["held"], "reason": "part", "after": "…"}; by default what is held or refused`, d.messages),
 		late,
 		ask("switches", "what is paused", d.switches),
+		ask("suppressions", `lists addresses that no mail goes to: {"address": "…", "after": "…"}; by default all`, d.suppressions),
 		do("release", "plans held messages again as they are", d.change("release")),
 		do("retry", "plans held and refused messages again, with all their tries", d.change("retry")),
 		do("discard", "skips messages that are neither sent nor in hand", d.change("discard")),

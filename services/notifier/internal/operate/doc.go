@@ -6,6 +6,7 @@
 //	ops.get.messages   lists messages by a [message.Query], page by page
 //	ops.get.overdue    what is late with nothing that explains it, and how much waits for a person
 //	ops.get.switches   what is paused
+//	ops.get.suppressions   lists addresses that no mail goes to, by a [message.SuppressionQuery]
 //	ops.do.<operator>.release, retry, discard, resend   by a [message.Order]
 //	ops.do.<operator>.pause, resume                     mail or webhooks
 //	ops.do.<operator>.lift                              ends the suppression of an address

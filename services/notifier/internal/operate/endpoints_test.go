@@ -212,6 +212,9 @@ func TestWrongRequests(t *testing.T) {
 		{"ops.do.dev.discard", `{"kinds": ["confirm"]}`, "unknown field"},
 		{"ops.do.dev.resend", `{"booking": "x"}`, "uuid"},
 		{"ops.do.dev.lift", "a@\xff", "no plain text"},
+		{"ops.get.suppressions", `{"address": "\u0000"}`, "an address is none"},
+		{"ops.get.suppressions", `{"limit": -1}`, "the limit is less than 1"},
+		{"ops.get.suppressions", `{"reason": "x"}`, "unknown field"},
 		{"ops.do.dev.lift", ` `, "neither an address nor"},
 		{"ops.do.dev.lift", `none`, "there is no message of that key"},
 		{"ops.do.dev.lift", "a@b\x00", "no plain text"},
@@ -269,7 +272,7 @@ func TestMicro(t *testing.T) {
 		}
 	}
 	want := []string{
-		"ops.get.trace", "ops.get.messages", "ops.get.overdue", "ops.get.switches",
+		"ops.get.trace", "ops.get.messages", "ops.get.overdue", "ops.get.switches", "ops.get.suppressions",
 		"ops.do.*.release", "ops.do.*.retry", "ops.do.*.discard", "ops.do.*.resend", "ops.do.*.lift", "ops.do.*.pause", "ops.do.*.resume",
 	}
 	if !slices.Equal(subjects, want) {

@@ -63,17 +63,17 @@ func asText(f message.Filter) string {
 	return string(text)
 }
 
-// fitting returns how many of the messages fit into one answer: one at least.
-func fitting(messages []message.Message) int {
+// fitting returns how many things of a list fit into one answer: one at least.
+func fitting[T any](list []T) int {
 	size := 0
-	for i, m := range messages {
-		text, err := json.Marshal(m)
+	for i, one := range list {
+		text, err := json.Marshal(one)
 		size += len(text) + 1
 		if i > 0 && (err != nil || size > maxAnswer) {
 			return i
 		}
 	}
-	return len(messages)
+	return len(list)
 }
 
 func (d *Desk) overdue(ctx context.Context, _ ops.Request) (any, error) {

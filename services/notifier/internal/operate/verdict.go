@@ -46,6 +46,9 @@ func (v view) verdict(m message.Message) string {
 	case "handed":
 		return v.inHand(m)
 	case "refused":
+		if strings.HasPrefix(m.Reason, "suppressed: ") {
+			return "refused, not tried: " + line(m.Reason)
+		}
 		return "refused " + at(m.AnsweredAt) + ": " + line(m.Reason)
 	case "held":
 		return "held: " + line(m.Reason) + marks(" (", m.Unknowns, ")")
@@ -186,12 +189,15 @@ func delivered(m message.Message) string {
 	return ""
 }
 
-// bounced tells that an accepted mail could not be delivered after all.
+// bounced tells that an accepted mail could not be delivered after all, or not yet.
 func bounced(m message.Message) string {
-	if m.BouncedAt == nil {
-		return ""
+	switch words, delayed := strings.CutPrefix(line(m.Reason), "delayed: "); {
+	case m.BouncedAt != nil:
+		return strings.TrimSuffix(", but came back "+at(m.BouncedAt)+": "+strings.TrimPrefix(words, "bounced: "), ": ")
+	case delayed:
+		return ", delayed behind the mail server: " + words
 	}
-	return strings.TrimSuffix(", but came back "+at(m.BouncedAt)+": "+line(m.Reason), ": ")
+	return ""
 }
 
 // copies tells how many copies there may be beyond the first.

@@ -44,8 +44,10 @@ func TestVerdict(t *testing.T) {
 		{name: "sent", message: mailOf(1, "sent", func(m *message.Message) { m.AcceptedAt, m.Tries = in(0), 1 }), want: "sent 2026-12-01 03:00:00Z (1 try)"},
 		{name: "sent, maybe twice", message: mailOf(1, "sent", func(m *message.Message) { m.AcceptedAt, m.Tries, m.Unknowns = in(0), 2, 1 }), want: "sent 2026-12-01 03:00:00Z (2 tries, maybe 1 copy more)"},
 		{name: "bounced", message: mailOf(1, "sent", func(m *message.Message) { m.AcceptedAt, m.Tries, m.BouncedAt = in(0), 1, in(time.Minute) }), want: "sent 2026-12-01 03:00:00Z (1 try), but came back 2026-12-01 03:01:00Z"},
+		{name: "delayed", message: mailOf(1, "sent", func(m *message.Message) { m.AcceptedAt, m.Tries, m.Reason = in(0), 1, "delayed: 4.4.1\ntimed out" }), want: "sent 2026-12-01 03:00:00Z (1 try), delayed behind the mail server: 4.4.1 timed out"},
+		{name: "suppressed", message: mailOf(1, "refused", func(m *message.Message) { m.Reason = "suppressed: 550 5.1.1 no since 2026-11-01 00:00:00Z" }), want: "refused, not tried: suppressed: 550 5.1.1 no since 2026-11-01 00:00:00Z"},
 		{name: "bounced, with words", message: mailOf(1, "sent", func(m *message.Message) {
-			m.AcceptedAt, m.Tries, m.BouncedAt, m.Reason = in(0), 1, in(0), "5.1.1 unknown"
+			m.AcceptedAt, m.Tries, m.BouncedAt, m.Reason = in(0), 1, in(0), "bounced: 5.1.1 unknown"
 		}), want: "sent 2026-12-01 03:00:00Z (1 try), but came back 2026-12-01 03:00:00Z: 5.1.1 unknown"},
 		{name: "in hand", message: mailOf(1, "handed", func(m *message.Message) { m.HandedAt, m.Tries, m.LeaseUntil = in(-time.Second), 2, in(time.Minute) }), want: "in hand since 2026-12-01 02:59:59Z (2nd try)"},
 		{name: "in hand of nobody", message: mailOf(1, "handed", func(m *message.Message) { m.HandedAt, m.LeaseUntil = in(-time.Hour), in(-time.Minute) }), want: "in hand since 2026-12-01 02:00:00Z, but its lease is over: the sweep marks it unknown within seconds, if a notifier runs"},
