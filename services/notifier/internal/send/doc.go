@@ -26,7 +26,8 @@
 //	final dot        tried again later       refused                     unknown: marked
 //
 // Put back costs no attempt. 530, 535 and 538 are the account's in every phase. Patterns in the
-// settings make a 5xx temporary or a 4xx final by the provider's own words.
+// settings make a 5xx temporary or a 4xx final by the provider's own words. A refusal at RCPT
+// that says that there is no such mailbox suppresses the address (package suppress).
 //
 // After a complete answer the connection is kept (RSET first, when a transaction is open).
 // After anything else the socket is dropped, without RSET or QUIT: a half-written body must
