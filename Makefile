@@ -28,7 +28,7 @@ test: ## run every test of every module with -race, on a PostgreSQL of its own
 	@CGO_ENABLED=1 exec bin/testdb -- go test -race -count=1 -timeout 8m work
 
 # What talks to PostgreSQL or NATS without an end-to-end stack around it.
-STORES = ./testkit/dbtest/... ./services/booking/internal/... ./services/relay/... ./services/notifier/internal/... ./services/scheduler/...
+STORES = ./testkit/dbtest/... ./testkit/pkgtest/... ./services/booking/internal/... ./services/relay/... ./services/notifier/internal/... ./services/scheduler/...
 
 test-pooler: ## run the services' tests behind PgBouncer, in each way that statements may be sent
 	@go build -o bin/testdb ./testkit/cmd/testdb

@@ -14,9 +14,11 @@ if readelf -l "$binary" 2>/dev/null | grep -q INTERP; then
   exit 1
 fi
 
+old=$(docker image inspect -f '{{.Id}}' "$tag" 2>/dev/null) || true
 tar -C "$(dirname "$binary")" --owner=0 --group=0 --mode=0755 -c "$(basename "$binary")" | docker import \
   -c "ENTRYPOINT [\"/$(basename "$binary")\"]" \
   -c 'USER 65532:65532' \
   -c 'EXPOSE 4222' \
   - "$tag" >/dev/null
+[[ -z $old ]] || docker image rm "$old" >/dev/null 2>&1 || true # unless a container still uses it
 docker image inspect -f "$tag: $("$binary" --version), {{.Size}} bytes" "$tag"

@@ -50,6 +50,7 @@ printf 'root:x:0:\npostgres:x:999:\n' >"$root/etc/group"
 chmod 1777 "$root/tmp"
 chmod 0777 "$root/run/postgresql" "$root/var/lib/postgresql/data"
 
+old=$(docker image inspect -f '{{.Id}}' "$tag" 2>/dev/null) || true
 tar -C "$root" --owner=0 --group=0 -c . | docker import \
   -c 'ENTRYPOINT ["docker-entrypoint.sh"]' \
   -c 'CMD ["postgres"]' \
@@ -57,4 +58,5 @@ tar -C "$root" --owner=0 --group=0 -c . | docker import \
   -c 'ENV PATH=/usr/local/bin:/usr/bin:/bin PGDATA=/var/lib/postgresql/data LANG=C.UTF-8' \
   -c 'EXPOSE 5432' \
   - "$tag" >/dev/null
+[[ -z $old ]] || docker image rm "$old" >/dev/null 2>&1 || true # unless a container still uses it
 docker image inspect -f "$tag: PostgreSQL $version, {{.Size}} bytes" "$tag"

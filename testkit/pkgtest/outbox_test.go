@@ -68,7 +68,7 @@ func names(rows []outbox.Row) string {
 // B29: a row's whole life, in every way to send statements.
 func TestB29OutboxInEveryExecMode(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range dbtest.ExecModes() {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			db := dbtest.New(t)

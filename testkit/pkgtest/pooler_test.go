@@ -1,6 +1,4 @@
-// Package pooler tests the path behind PgBouncer in transaction mode: what services do to
-// PostgreSQL must need nothing of a session.
-package pooler
+package pkgtest
 
 import (
 	"context"
@@ -28,8 +26,8 @@ import (
 )
 
 // B29: in every mode that DATABASE_EXEC_MODE offers but cache_statement, the outbox works
-// behind a pooler, and with all of its types.
-func TestB29ExecModes(t *testing.T) {
+// behind a pooler in transaction mode, and with all of its types.
+func TestB29OutboxBehindAPooler(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "auto", "cache_describe", "exec", "simple_protocol"} {
 		t.Run("mode "+mode, func(t *testing.T) {
@@ -121,17 +119,17 @@ func TestB33ThreeMigrateAtOnce(t *testing.T) {
 	}
 	for _, schema := range []string{"booking", "notifier"} {
 		location := inDatabase(t, p.URL("slotwise_"+schema+"_owner"), empty)
-		files := os.DirFS(filepath.Join(root, "services", schema, "migrations"))
+		all := os.DirFS(filepath.Join(root, "services", schema, "migrations"))
 		ended := make(chan error, 3)
 		for range cap(ended) {
-			go func() { ended <- migrate(t.Context(), location, schema, files) }()
+			go func() { ended <- migrateAt(t.Context(), location, schema, all) }()
 		}
 		for range cap(ended) {
 			if err := <-ended; err != nil {
 				t.Errorf("migrate %s: %v", schema, err)
 			}
 		}
-		want, err := pgdb.Migrations(files)
+		want, err := pgdb.Migrations(all)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,8 +168,8 @@ func TestMigrateWaitsForALongOne(t *testing.T) {
 	}
 }
 
-// migrate does what a service's subcommand of that name does.
-func migrate(ctx context.Context, location, schema string, files fs.FS) error {
+// migrateAt does what a service's subcommand of that name does.
+func migrateAt(ctx context.Context, location, schema string, files fs.FS) error {
 	u, err := url.Parse(location)
 	if err != nil {
 		return err
