@@ -12,33 +12,33 @@ import (
 	"github.com/slotwise/slotwise/e2e/stack"
 )
 
-// Two of each service at the same time, and guests who come to either booking service: each
-// mail goes out once, in order, and each start has one schedule.
+// Two of each service at the same time, guests who come to either booking service, and a
+// backlog for the two relays to begin with: each mail goes out once, versions keep their
+// order, and each start has one schedule.
 func TestTwoOfEach(t *testing.T) {
 	t.Parallel()
-	h := open(t, stack.Services, func(c *stack.Config) {
+	h := open(t, withoutRelay, func(c *stack.Config) {
 		c.Env["SLOTWISE_TIMES"] = "" // production's: a busy machine must not end a lease
 		c.Env["RELAY_BATCH"] = "4"
 	})
-	names := map[string]string{}
-	for _, service := range stack.Services {
-		names[service], _ = h.start(service)
+	booking, _ := h.start("booking")
+	h.start("notifier")
+	h.start("scheduler")
+	if err := h.Await(t.Context(), booking); err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range names {
-		if err := h.Await(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+	h.load(20)()
+	relays := make([]string, 2)
+	for i := range relays {
+		relays[i], _ = h.start("relay")
 	}
-	first := h.load(20)
-	second := h.load(20, h.FrontURL(names["booking"]))
-	first()
-	second()
+	h.load(20, h.FrontURL(booking))()
 	h.settle(60 * time.Second)
 	if count := h.keepsThePromise(); count.marks != 0 {
 		t.Errorf("%d hands are marked, though nothing failed", count.marks)
 	}
 	h.everyStartHasItsSchedule()
-	for _, name := range []string{"relay", names["relay"]} {
+	for _, name := range relays {
 		if n := h.metric(name, "slotwise_relay_published_total"); n == 0 {
 			t.Errorf("%s has published nothing: there was only one", name)
 		}

@@ -56,9 +56,20 @@ func TestB50PublishedAgainPastTheWindow(t *testing.T) {
 	name, killed := h.start("relay", "SLOTWISE_FAILPOINTS=relay.published=kill")
 	h.awaitHit(name, killed, "relay.published", "kill")
 	h.mail.Wait(1, 20*time.Second)
-	h.Cancel(b)
 	h.awaitForgotten(window)
 	h.start("relay")
+	h.awaitPublished(b.ID, 1)
+	h.Eventually(20*time.Second, "both are planned", func(ctx context.Context) error {
+		consumer, err := h.js.Consumer(ctx, "BOOKINGS", "notifier-planner")
+		if err != nil {
+			return err
+		}
+		if info := consumer.CachedInfo(); info.AckFloor.Stream < 2 {
+			return fmt.Errorf("acknowledged so far: %d", info.AckFloor.Stream)
+		}
+		return nil
+	})
+	h.Cancel(b)
 	h.awaitPublished(b.ID, 2)
 	h.settle(30 * time.Second)
 	if got := h.versions()[b.ID]; !slices.Equal(got, []int64{1, 1, 2}) {
