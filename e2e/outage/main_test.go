@@ -5,20 +5,13 @@
 package outage
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/slotwise/slotwise/e2e/stack"
-	"github.com/slotwise/slotwise/testkit/checkout"
 )
 
 // inNamespace is set for a test binary that runs in namespaces of its own.
@@ -97,26 +90,3 @@ func smallDisk(t *testing.T, megabytes int) string {
 	})
 	return dir
 }
-
-// built is the folder with the programs. They stay there: what is up to date is not linked again.
-var built = sync.OnceValues(func() (dir string, err error) {
-	root, err := checkout.Root()
-	if err != nil {
-		return "", err
-	}
-	dir = filepath.Join(root, "bin", "rehearsal")
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as bin
-		return "", err
-	}
-	lock, err := os.Create(filepath.Join(dir, ".lock"))
-	if err != nil {
-		return "", err
-	}
-	defer lock.Close() //nolint:errcheck // frees the lock
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	return dir, stack.Build(ctx, root, dir, os.Stderr, "-race", "-tags", "rehearsal")
-})

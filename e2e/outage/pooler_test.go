@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/slotwise/slotwise/e2e/install"
 	"github.com/slotwise/slotwise/e2e/stack"
 	"github.com/slotwise/slotwise/testkit/dbtest"
 	"github.com/slotwise/slotwise/testkit/pooler"
@@ -83,11 +84,11 @@ func TestB34B35BehindAPooler(t *testing.T) {
 // startSecondScheduler starts another replica; it ends with the test.
 func (s *system) startSecondScheduler() {
 	s.t.Helper()
-	bin, err := built()
+	programs, err := install.Programs()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(s.t.Context(), filepath.Join(bin, "scheduler")) //nolint:gosec // our own
+	cmd := exec.CommandContext(s.t.Context(), filepath.Join(programs.Bin, "scheduler")) //nolint:gosec // our own
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+s.DatabaseURL("slotwise_scheduler"), "NATS_URL="+s.NATSURL(),
 		"NATS_NKEY_FILE="+s.SeedFile("scheduler"), "ADMIN_ADDR=127.0.0.1:0")
 	cmd.Stdout, cmd.Stderr = s.log, s.log

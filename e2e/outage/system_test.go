@@ -18,8 +18,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/slotwise/slotwise/e2e/install"
 	"github.com/slotwise/slotwise/e2e/stack"
-	"github.com/slotwise/slotwise/testkit/checkout"
 )
 
 // system is a running Slotwise, and a customer in front of it.
@@ -32,16 +32,12 @@ type system struct {
 // start runs a stack that ends with the test. Its log is shown when the test fails.
 func start(t *testing.T, change func(*stack.Config)) *system {
 	t.Helper()
-	bin, err := built()
-	if err != nil {
-		t.Fatalf("build the programs: %v", err)
-	}
-	root, err := checkout.Root()
+	programs, err := install.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := &lines{}
-	c := stack.Config{Root: root, Bin: bin, Dir: filepath.Join(t.TempDir(), "data"), Out: log}
+	c := stack.Config{Root: programs.Root, Bin: programs.Bin, Dir: filepath.Join(t.TempDir(), "data"), Out: log}
 	change(&c)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -60,7 +56,7 @@ func start(t *testing.T, change func(*stack.Config)) *system {
 		}
 	})
 	sys := &system{Stack: s, t: t, log: log}
-	sys.addHall(bin)
+	sys.addHall(programs.Bin)
 	return sys
 }
 
