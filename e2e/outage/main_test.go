@@ -17,11 +17,11 @@ import (
 // inNamespace is set for a test binary that runs in namespaces of its own.
 const inNamespace = "OUTAGE_IN_NAMESPACE"
 
-// TestMain runs the tests where they may mount a small disk: here, or, for who is not root, in
-// a user and a mount namespace of their own. Where neither is allowed the test of the disk
-// fails and says so.
+// TestMain runs the tests in a mount namespace of their own: a disk goes with them, even when
+// they are killed. Who may not mount gets a user namespace too. Where neither is allowed the
+// test of the disk fails and says so.
 func TestMain(m *testing.M) {
-	if _, inside := os.LookupEnv(inNamespace); !inside && mayMount() != nil {
+	if _, inside := os.LookupEnv(inNamespace); !inside {
 		if code, ran := runInNamespace(); ran {
 			os.Exit(code)
 		}
@@ -36,24 +36,28 @@ func runInNamespace() (code int, ran bool) {
 	cmd := exec.Command(os.Args[0], os.Args[1:]...) //nolint:noctx // it ends as its tests do
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	uid, gid, ids := os.Getuid(), os.Getgid(), 1
-	if uid == 0 {
-		ids = 1 << 16 // servers that refuse root run as others
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: ids}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: ids}},
-
-		GidMappingsEnableSetgroups: uid == 0,
-		AmbientCaps:                []uintptr{capSysAdmin},
-		Pdeathsig:                  syscall.SIGKILL,
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if mayMount() != nil {
+		ownUsers(cmd.SysProcAttr)
 	}
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), true
 	}
 	return 0, err == nil
+}
+
+// ownUsers gives a process a user namespace with the users of this one, and rights in it.
+func ownUsers(attr *syscall.SysProcAttr) {
+	uid, gid, ids := os.Getuid(), os.Getgid(), 1
+	if uid == 0 {
+		ids = 1 << 16 // servers that refuse root run as others
+	}
+	attr.Cloneflags = syscall.CLONE_NEWUSER
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: ids}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: ids}}
+	attr.GidMappingsEnableSetgroups = uid == 0
+	attr.AmbientCaps = []uintptr{capSysAdmin}
 }
 
 const capSysAdmin = 21
