@@ -48,7 +48,7 @@ func (s *system) reportStages() {
 	if err != nil {
 		s.b.Fatal(err)
 	}
-	defer conn.Close(s.b.Context()) //nolint:errcheck // nothing is open
+	defer conn.Close(s.b.Context())
 	var outbox, published, planned, sent float64
 	err = conn.QueryRow(s.b.Context(), `
 		select (select count(*) from booking.outbox_events where published_at is null),

@@ -56,7 +56,7 @@ func start(b *testing.B, change ...func(*stack.Config)) *system {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context()), 20*time.Second)
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			b.Errorf("stop: %v", err)
@@ -107,7 +107,7 @@ func (s *system) book(n int) error {
 	if err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read to its end
+	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
@@ -127,7 +127,7 @@ func (s *system) memory(part string) float64 {
 	}
 	for line := range strings.Lines(string(status)) {
 		var kib float64
-		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 { //nolint:errcheck // the count tells
+		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
 			return kib / 1024
 		}
 	}

@@ -31,7 +31,7 @@ func load(in *install.Installation, n int, pause time.Duration) {
 				Key:  fmt.Sprintf("guest-%d", i),
 			})
 		})
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // the load's own pace
 	}
 	done.Wait()
 }

@@ -121,7 +121,7 @@ func serve(ctx context.Context, c stack.Config) error {
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		fmt.Println("stopped")
-		return nil
+		return nil //nolint:nilerr // what was asked for
 	}
 	return err
 }
