@@ -1,48 +1,213 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/slotwise/slotwise/pkg/outbox"
 	"github.com/slotwise/slotwise/pkg/topology"
 	"github.com/slotwise/slotwise/testkit/bustest"
 	"github.com/slotwise/slotwise/testkit/dbtest"
+	"github.com/slotwise/slotwise/testkit/postgres"
 )
 
-// BenchmarkRelay relays 100 000 rows of 600 bytes with the binary as it ships, and compares
-// its rate with what the same server takes from an asynchronous publisher in the same run.
+// BenchmarkRelay relays 100 000 rows of 600 bytes with the binary as it ships, in both of
+// nats-server's sync modes, and compares its rate with what the same server takes from an
+// asynchronous publisher just before. PostgreSQL is on disk, with fsync.
 //
-//	go test -run '^$' -bench Relay -benchtime 1x ./cmd/relay
+//	go test -run '^$' -bench Relay -benchtime 1x ./services/relay/cmd/relay
+//
+// RELAY_ settings of the environment reach the relay.
 func BenchmarkRelay(b *testing.B) {
+	onDisk(b)
 	const rows = 100_000
-	for _, published := range []int{0, 1_000_000} {
-		for name, options := range map[string][]bustest.Option{"default": nil, "always": {bustest.SyncAlways()}} {
-			b.Run(fmt.Sprintf("sync=%s/published=%d", name, published), func(b *testing.B) {
-				for b.Loop() {
-					db, bus := dbtest.New(b), bustest.New(b, options...)
-					declare(b, bus)
-					fill(b, db, 1, published, true)
-					limit := asyncLimit(b, bus, rows)
-					fill(b, db, published+1, rows, false)
+	for _, mode := range []struct {
+		name    string
+		options []bustest.Option
+	}{{"default", nil}, {"always", []bustest.Option{bustest.SyncAlways()}}} {
+		b.Run("sync="+mode.name, func(b *testing.B) {
+			for b.Loop() {
+				db, bus := dbtest.New(b), bustest.New(b, mode.options...)
+				declare(b, bus)
+				limit := asyncLimit(b, bus, rows)
+				fill(b, db, 1, rows, false)
 
-					began := time.Now()
-					p := start(b, db, bus)
-					eventually(b, "all published", func() bool { return waiting(b, db) == 0 })
-					rate := rows / time.Since(began).Seconds()
-					if n := bus.Messages(b.Context(), topology.Bookings); n != rows {
-						b.Fatalf("%d messages", n)
-					}
-					b.ReportMetric(rate, "events/s")
-					b.ReportMetric(limit, "async-limit/s")
-					b.ReportMetric(rate/limit, "ratio")
-					b.ReportMetric(p.peakMiB(), "MiB")
+				began := time.Now()
+				p := start(b, db, bus, relaySettings()...)
+				eventually(b, "all published", func() bool { return waiting(b, db) == 0 })
+				rate := rows / time.Since(began).Seconds()
+				if n := bus.Messages(b.Context(), topology.Bookings); n != rows {
+					b.Fatalf("%d messages", n)
 				}
-			})
+				b.ReportMetric(backendCPU(b, db).Seconds()/rows*1e6, "postgres-cpu-µs/event")
+				peak := p.peakMiB()
+				p.signal(syscall.SIGTERM)
+				if err := p.wait(); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(rate, "events/s")
+				b.ReportMetric(limit, "async-limit/s")
+				b.ReportMetric(rate/limit, "ratio")
+				b.ReportMetric(peak, "MiB")
+				b.ReportMetric((p.ProcessState.UserTime()+p.ProcessState.SystemTime()).Seconds()/rows*1e6, "relay-cpu-µs/event")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
+
+// BenchmarkClaim claims and marks 50 000 rows, 500 at a time, behind many published rows, and
+// with an old snapshot held open, which keeps vacuum from removing dead index entries.
+func BenchmarkClaim(b *testing.B) {
+	onDisk(b)
+	const rows, batch = 50_000, 500
+	for _, c := range []struct {
+		published int
+		snapshot  bool
+	}{{0, false}, {5_000_000, false}, {0, true}} {
+		b.Run(fmt.Sprintf("published=%d/old-snapshot=%t", c.published, c.snapshot), func(b *testing.B) {
+			table, err := outbox.In("booking.outbox_events")
+			if err != nil {
+				b.Fatal(err)
+			}
+			db := dbtest.New(b)
+			fill(b, db, 1, c.published, true)
+			if c.snapshot {
+				hold(b, db)
+			}
+			for next := c.published + 1; b.Loop(); next += rows {
+				fill(b, db, next, rows, false)
+				before := backendCPU(b, db)
+				claims := claimAll(b, db, table, batch)
+				b.ReportMetric((backendCPU(b, db)-before).Seconds()/rows*1e6, "postgres-cpu-µs/row")
+				var total time.Duration
+				for _, took := range claims {
+					total += took
+				}
+				slices.Sort(claims)
+				b.ReportMetric(rows/total.Seconds(), "rows/s")
+				b.ReportMetric(float64(claims[len(claims)/2].Microseconds())/1000, "median-ms")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
+
+// claimAll claims and marks until nothing waits, and returns how long each claim took.
+func claimAll(b *testing.B, db *dbtest.DB, table outbox.Table, batch int) (claims []time.Duration) {
+	b.Helper()
+	for claimed := batch; claimed == batch; {
+		began := time.Now()
+		err := pgx.BeginFunc(b.Context(), db.Pool("slotwise_relay"), func(tx pgx.Tx) error {
+			rows, err := table.Claim(b.Context(), tx, batch)
+			if err != nil {
+				return err
+			}
+			ids := make([]int64, len(rows))
+			for i, row := range rows {
+				ids[i] = row.ID
+			}
+			claimed = len(rows)
+			return table.Published(b.Context(), tx, ids)
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		claims = append(claims, time.Since(began))
+	}
+	return claims
+}
+
+// backendCPU is the CPU time of the backends that the relay's role has open. Unlike rates, it
+// means something on a busy machine.
+func backendCPU(b *testing.B, db *dbtest.DB) (total time.Duration) {
+	b.Helper()
+	rows, err := db.Admin.Query(b.Context(), `select pid from pg_stat_activity where usename = 'slotwise_relay' and datname = current_database()`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			b.Fatal(err)
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		for _, ticks := range fields[11:13] { // utime and stime, in hundredths of a second
+			n, err := strconv.Atoi(ticks)
+			if err != nil {
+				b.Fatal(err)
+			}
+			total += time.Duration(n) * 10 * time.Millisecond
 		}
 	}
+	return total
+}
+
+// hold keeps a snapshot of now until the end of b.
+func hold(b *testing.B, db *dbtest.DB) {
+	b.Helper()
+	tx, err := db.Admin.BeginTx(b.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := tx.Exec(b.Context(), `select count(*) from booking.bookings`); err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.WithoutCancel(b.Context())
+	b.Cleanup(func() { tx.Rollback(ctx) }) //nolint:errcheck // its database goes
+}
+
+// onDisk makes all benchmarks of this process use a PostgreSQL whose commits are synced.
+func onDisk(b *testing.B) {
+	b.Helper()
+	if err := startOnDisk(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// startOnDisk starts it once, unless TEST_DATABASE_URL names one.
+var startOnDisk = sync.OnceValue(func() error {
+	if os.Getenv("TEST_DATABASE_URL") != "" {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "relay-bench")
+	if err != nil {
+		return err
+	}
+	server, err := postgres.Start(context.Background(), postgres.Options{Dir: filepath.Join(dir, "data"), Durable: true})
+	if err != nil {
+		return err
+	}
+	atExit = append(atExit, func() {
+		_ = server.Stop(context.Background()) // it dies with this process anyway
+		_ = os.RemoveAll(dir)
+	})
+	return os.Setenv("TEST_DATABASE_URL", server.AdminURL)
+})
+
+func relaySettings() (all []string) {
+	for _, pair := range os.Environ() {
+		if strings.HasPrefix(pair, "RELAY_") {
+			all = append(all, pair)
+		}
+	}
+	return all
 }
 
 // asyncLimit publishes n messages asynchronously, removes them, and returns how many there
@@ -90,8 +255,12 @@ func fill(b *testing.B, db *dbtest.DB, from, n int, published bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if published { // as autovacuum would have left them
-		if _, err := db.Admin.Exec(b.Context(), `vacuum analyze booking.outbox_events`); err != nil {
+	settle := []string{`checkpoint`} // not while it is measured
+	if published {
+		settle = []string{`vacuum analyze booking.outbox_events`, `checkpoint`} // as autovacuum leaves them
+	}
+	for _, sql := range settle {
+		if _, err := db.Admin.Exec(b.Context(), sql); err != nil {
 			b.Fatal(err)
 		}
 	}

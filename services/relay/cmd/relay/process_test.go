@@ -20,16 +20,13 @@ import (
 	"github.com/slotwise/slotwise/testkit/dbtest"
 )
 
-// built is the folder of the relay's binary; empty until there is one.
-var built string
-
 // build builds the relay as it ships, once for all tests.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "relay")
 	if err != nil {
 		return "", err
 	}
-	built = dir
+	atExit = append(atExit, func() { _ = os.RemoveAll(dir) })
 	binary := filepath.Join(dir, "relay")
 	out, err := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", binary, ".").CombinedOutput()
 	if err != nil {

@@ -283,9 +283,13 @@ func eventually(tb testing.TB, what string, done func() bool) {
 	}
 }
 
-// TestMain removes the binary, if a test has built it.
+// atExit is what to clean up after all tests.
+var atExit []func()
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	_ = os.RemoveAll(built)
+	for _, f := range atExit {
+		f()
+	}
 	os.Exit(code)
 }
