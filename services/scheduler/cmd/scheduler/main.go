@@ -122,7 +122,7 @@ func wire(nc *nats.Conn, db *pgxpool.Pool, every time.Duration, watch *admin.Ser
 func (s scheduler) run(ctx context.Context, db *pgxpool.Pool, log *zap.Logger) error {
 	if err := pgdb.Await(ctx, log, db, pgdb.Readable("booking", "for_scheduler")); err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop while waiting
+			return nil //nolint:nilerr // told to stop while waiting
 		}
 		return err
 	}

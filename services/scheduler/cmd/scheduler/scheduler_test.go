@@ -99,7 +99,7 @@ func (w *world) schedule(b seed.Booking) *jetstream.RawStreamMsg {
 
 func (w *world) eventually(what string, check func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !check(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !check(); time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // polls a condition
 		if time.Now().After(end) {
 			w.t.Fatalf("%s: not within 20 s", what)
 		}

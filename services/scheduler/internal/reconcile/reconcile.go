@@ -56,7 +56,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			failures = 0
 		}
 		if retry.Sleep(ctx, pause) != nil {
-			return nil
+			return nil //nolint:nilerr // ctx has ended
 		}
 	}
 }
