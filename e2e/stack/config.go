@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,6 +32,8 @@ type Config struct {
 	Sync   bool              // PostgreSQL and JetStream sync to disk, as in production
 	Parts  []string          // services to start; default: all
 	Pooler string            // host:port that services reach PostgreSQL by, instead of the server itself
+
+	reserved []*os.File // see free
 }
 
 // Ports are where the parts listen. Zero means any free port, the same for the stack's life.
@@ -90,7 +91,7 @@ func (c *Config) settle(ctx context.Context) error {
 		if !p.used {
 			continue
 		}
-		if *p.port, err = free(ctx, c.Host, *p.port); err != nil {
+		if *p.port, err = c.free(ctx, *p.port); err != nil {
 			return fmt.Errorf("%s=%d: the port is busy; set %s to a free one, or end what uses it: %w", p.setting, *p.port, p.setting, err)
 		}
 	}
@@ -98,42 +99,11 @@ func (c *Config) settle(ctx context.Context) error {
 		if c.Admin == 0 {
 			break
 		}
-		if _, err := free(ctx, c.Host, c.Admin+i); err != nil {
+		if _, err := c.free(ctx, c.Admin+i); err != nil {
 			return fmt.Errorf("ADMIN_PORT=%d: port %d is busy; set ADMIN_PORT to the first of %d free ones: %w", c.Admin, c.Admin+i, len(Services), err)
 		}
 	}
 	return nil
-}
-
-// free returns port if nobody listens on it, or any free one when it is 0.
-func free(ctx context.Context, host string, port int) (int, error) {
-	if port != 0 {
-		return port, bindable(ctx, host, port)
-	}
-	for range 100 {
-		port = lowestPort + rand.IntN(ephemeral-lowestPort) //nolint:gosec // no secret
-		if bindable(ctx, host, port) == nil {
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("no free port on %s among a hundred", host)
-}
-
-// Free ports are looked for below those that Linux gives to outgoing connections: one of these
-// may be taken again before the program listens on it (seen once in forty starts on a busy
-// machine).
-const (
-	lowestPort = 15000
-	ephemeral  = 32768
-)
-
-func bindable(ctx context.Context, host string, port int) error {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-	if err != nil {
-		return err //nolint:wrapcheck // the caller says which setting
-	}
-	return l.Close() //nolint:wrapcheck // it was only a try
 }
 
 func (c *Config) addr(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) }

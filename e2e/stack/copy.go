@@ -20,7 +20,7 @@ func (s *Stack) Add(ctx context.Context, name, service string, env ...string) (*
 		ports = append(ports, s.front)
 	}
 	for _, addrs := range ports {
-		port, err := free(ctx, s.config.Host, 0)
+		port, err := s.config.free(ctx, 0)
 		if err != nil {
 			return nil, fmt.Errorf("find a port for %s: %w", name, err)
 		}

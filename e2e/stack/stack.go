@@ -132,7 +132,7 @@ func (s *Stack) startServices(ctx context.Context) error {
 		if s.config.Admin != 0 {
 			port = s.config.Admin + i
 		}
-		port, err := free(ctx, s.config.Host, port)
+		port, err := s.config.free(ctx, port)
 		if err != nil {
 			return fmt.Errorf("find a port for %s: %w", service, err)
 		}
@@ -184,6 +184,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		errs = append(errs, s.db.server.Stop(ctx))
 		s.db = nil
 	}
+	s.config.unreserve()
 	return errors.Join(errs...)
 }
 
