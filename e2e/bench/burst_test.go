@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/slotwise/slotwise/e2e/stack"
 )
 
 // BenchmarkBurst posts 10 000 bookings as fast as they go, from 32 clients, and waits for
-// their mails. It prints the rates of both ends, what waited in each stage when the last
+// their mails, which go out over 16 connections. It prints the rates of both ends, what waited in each stage when the last
 // booking was answered (the largest is the stage that limits), and each service's peak memory.
 func BenchmarkBurst(b *testing.B) {
 	const total, clients = 10_000, 32
-	s := start(b)
+	s := start(b, func(c *stack.Config) { c.Env["SMTP_CONNECTIONS"] = "16" })
 	for b.Loop() {
 		began := time.Now()
 		var next atomic.Int64
