@@ -170,8 +170,8 @@ var rules = []struct {
 			"a.md:2: /ro" + "ot/",
 			"a.md:3: /wo" + "rk/",
 			"b.yml:2: pro" + "xy.golang.org",
-			"c.sh:1: /ho" + "me/somebody/",
-			"c.sh:1: /t" + "mp/x",
+			"c.sh:1: /ho" + "me/",
+			"c.sh:1: /t" + "mp/",
 		},
 	},
 	{
