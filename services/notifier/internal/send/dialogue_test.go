@@ -166,16 +166,15 @@ func TestB60AddressThatBreaksTheDialogue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, quick(), mailtest.Options{})
+			s.hostless() // a host would be told by mail that this one is held
 			s.from = func(sendlog.Hand) string { return addresses[0] }
 			m := message(s.book(), sendlog.Confirm)
 			s.exec(`update booking.contacts set address = $1`, addresses[1])
 			s.plan(m)
 			s.start()
 			s.await(m.Key, "held: an address can't be carried by SMTP")
-			for _, got := range s.mail.Messages() {
-				if strings.Contains(string(got.Raw), m.Key) {
-					t.Errorf("the server was given %s", got.Raw)
-				}
+			if c := s.mail.Counts(); c.MAIL != 0 {
+				t.Errorf("%+v", c)
 			}
 		})
 	}
