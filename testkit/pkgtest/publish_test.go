@@ -152,8 +152,6 @@ func TestPublishBatch(t *testing.T) {
 // What says nothing about the message is no refusal of it.
 func TestRefusalsOfTheStream(t *testing.T) {
 	t.Parallel()
-	server := bustest.New(t)
-	p := publisher(t, server.Connect("relay"))
 	for name, c := range map[string]struct {
 		shape func(*jetstream.StreamConfig)
 		code  jetstream.ErrorCode
@@ -161,6 +159,10 @@ func TestRefusalsOfTheStream(t *testing.T) {
 		"full":   {func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 }, bus.CodeStoreFailed},
 		"sealed": {func(c *jetstream.StreamConfig) { c.Sealed = true }, bus.CodeStreamSealed},
 	} {
+		// A server each: one that has just deleted its last stream may still be removing the
+		// folder in which it is told to make the next.
+		server := bustest.New(t)
+		p := publisher(t, server.Connect("relay"))
 		stream(t, server, nil)
 		if a := p.Publish(messages(1, 1))[0]; a.Err != nil {
 			t.Fatal(a.Err)
@@ -175,9 +177,9 @@ func TestRefusalsOfTheStream(t *testing.T) {
 		if err := server.JetStream(bustest.Admin).DeleteStream(t.Context(), topology.Bookings); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := p.PublishBatch(messages(2, 60)); !errors.Is(err, jetstream.ErrNoStreamResponse) {
-		t.Errorf("no stream, a batch: %v", err)
+		if _, err := p.PublishBatch(messages(2, 60)); !errors.Is(err, jetstream.ErrNoStreamResponse) {
+			t.Errorf("no stream, a batch: %v", err)
+		}
 	}
 }
 
