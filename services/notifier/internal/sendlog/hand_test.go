@@ -90,7 +90,7 @@ func TestHandReadsTheContact(t *testing.T) {
 	booking := f.book()
 	f.plan(mail(booking, sendlog.Confirm, 1))
 	f.exec(`update booking.contacts set address = 'new@customers.example', note = 'a new note' where booking = $1`, booking)
-	if h := f.one(); h.To() != "new@customers.example" || h.Note != "a new note" {
+	if h := f.one(); h.To() != "new@customers.example" || h.Note != "a new note" || h.Customer != f.bookings[booking].Customer {
 		t.Errorf("handed %+v", h)
 	}
 }

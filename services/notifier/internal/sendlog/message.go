@@ -101,6 +101,7 @@ type Hand struct {
 
 	ResourceName string
 	HostAddress  string // empty: the resource has no host
+	Customer     string // UUID of whoever the contact is
 	Name         string // of the contact
 	Address      string // of the contact, as typed
 	Locale       string

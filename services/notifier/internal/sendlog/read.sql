@@ -2,7 +2,7 @@
 with taken as materialized (
     select s.key, s.kind, s.version, s.start_version, s.role, s.booking, s.copy, s.urgency, s.reason, s.due_at, s.created_at,
            s.handed_at, s.attempts, s.unknowns, s.payload,
-           b.resource_name, b.host_address, b.name, b.address, b.locale, b.note,
+           b.resource_name, b.host_address, b.customer, b.name, b.address, b.locale, b.note,
            case
                when s.accepted_at is not null then 'accepted'
                when s.booking is null then null
@@ -66,7 +66,7 @@ counted as (
     returning key, n)
 select t.key, t.booking::text, t.kind, coalesce(t.version, 0), coalesce(t.start_version, 0), t.role, t.copy, t.urgency, t.due_at,
        t.payload, t.created_at, t.handed_at, t.attempts, t.unknowns, t.due_at <= now() - $3::interval, t.first_news, c.n,
-       coalesce(t.resource_name, ''), coalesce(t.host_address, ''), coalesce(t.name, ''), coalesce(t.address, ''),
+       coalesce(t.resource_name, ''), coalesce(t.host_address, ''), coalesce(t.customer::text, ''), coalesce(t.name, ''), coalesce(t.address, ''),
        coalesce(t.locale, ''), coalesce(t.note, '')
 from counted c
 join taken t on t.key = c.key
