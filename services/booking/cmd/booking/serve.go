@@ -30,6 +30,7 @@ type settings struct {
 	database   pgdb.Settings
 	nats       bus.Settings
 	lead       time.Duration
+	mails      int // an hour, to one customer
 	lag, drain time.Duration
 }
 
@@ -41,6 +42,7 @@ func readSettings(env *config.Reader) settings {
 		database:  pgdb.Read(env, "booking", 16),
 		nats:      bus.Read(env, "booking"),
 		lead:      env.Duration("REMINDER_LEAD", 24*time.Hour, 0, 366*24*time.Hour, "how long before a booking its reminder is due, where the resource says nothing; 0: none"),
+		mails:     env.Int("MAILS_PER_HOUR", 20, 0, 1000, "how many mails a customer may be owed in an hour before changes that owe another are refused with 429; 0: any number"),
 		lag:       env.Duration("DRAIN_LAG", 5*time.Second, 0, time.Minute, "after SIGTERM: how long requests are still taken, until load balancers have noticed"),
 		drain:     env.Duration("DRAIN", 30*time.Second, time.Second, 10*time.Minute, "after that: how long requests in flight may take"),
 	}
@@ -93,7 +95,7 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	old := retention.Loop{DB: pool, Log: log, Every: time.Minute, Deleted: retention.NewDeleted(watch.Metrics())}
 	front := web.Server{
 		Addr: s.httpAddr, Setting: "HTTP_ADDR", Lag: s.lag, Grace: s.drain, Watch: watch, Log: log,
-		Handler: api.New(app.Bookings{Store: bookings, Bell: bell, Lead: s.lead}, log, watch.Metrics()),
+		Handler: api.New(app.Bookings{Store: bookings, Bell: bell, Lead: s.lead, Mails: s.mails}, log, watch.Metrics()),
 	}
 
 	err = pgdb.Await(ctx, log, pool, pgdb.Schema("booking", migrations.Files),

@@ -48,7 +48,7 @@ func open(t *testing.T) *door {
 	return openOn(t, db, db.Pool("slotwise_booking"))
 }
 
-func openOn(t *testing.T, db *dbtest.DB, pool *pgxpool.Pool) *door {
+func openOn(t *testing.T, db *dbtest.DB, pool *pgxpool.Pool, change ...func(*app.Bookings)) *door {
 	t.Helper()
 	resources, err := store.New(db.Pool("slotwise_booking"))
 	if err != nil {
@@ -70,6 +70,9 @@ func openOn(t *testing.T, db *dbtest.DB, pool *pgxpool.Pool) *door {
 	}
 	core, logs := observer.New(zapcore.DebugLevel)
 	bookings := app.Bookings{Store: s, Bell: silent{}, Lead: 24 * time.Hour}
+	for _, f := range change {
+		f(&bookings)
+	}
 	server := httptest.NewServer(api.New(bookings, zap.New(core), prometheus.NewRegistry()))
 	t.Cleanup(server.Close)
 	return &door{t, db, server.URL, logs}

@@ -3,7 +3,9 @@ package api
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
 
 	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
@@ -65,6 +67,11 @@ func problem(err error) app.Answer {
 	if taken, ok := errors.AsType[*booking.TakenError](err); ok {
 		detail := fmt.Sprintf("%d seats are free throughout that time, %d more are asked for", taken.Left, taken.Asked)
 		return answerProblem(http.StatusConflict, "slot-taken", detail, booking.Fault{Field: taken.Field, Detail: "not enough seats are free"})
+	}
+	if many, ok := errors.AsType[*app.TooManyMailsError](err); ok {
+		answer := answerProblem(http.StatusTooManyRequests, "too-many-mails", "so many mails were owed to this address in the last hour that another has to wait")
+		answer.Header["Retry-After"] = strconv.Itoa(int(math.Ceil(many.Wait.Seconds())))
+		return answer
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {

@@ -7,6 +7,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
@@ -22,6 +23,16 @@ var (
 	// not known; asking again under the same idempotency key tells.
 	ErrAway = errors.New("the database is away")
 )
+
+// TooManyMailsError says that the change would owe a customer one mail too many: see
+// [Ask].Mails. It is no answer to keep: the same request may succeed later.
+type TooManyMailsError struct {
+	Wait time.Duration // until it may, if nothing else is owed meanwhile; at least a second
+}
+
+func (e *TooManyMailsError) Error() string {
+	return fmt.Sprintf("the customer was owed too many mails in the last hour, ask again in %s", e.Wait)
+}
 
 // Store keeps bookings.
 type Store interface {
@@ -42,6 +53,7 @@ type Ask struct {
 	Booking  string
 	Seats    bool   // the step may change time, seats or status: the resource is locked
 	Address  string // whose customer id the step needs, normalised; empty: nobody's
+	Mails    int    // how many mails a customer may be owed in an hour; 0: any number. Cancelling always may owe one
 	Trace    string // W3C traceparent of the request; empty: none
 }
 
@@ -54,6 +66,7 @@ type Facts struct {
 	Booking  booking.Booking
 	Resource booking.Resource // its ID is empty when there is no such resource
 	Customer string           // of [Ask].Address; a new UUID when nobody has it yet
+	Wait     time.Duration    // for how long that customer may be owed no other mail, as far as it is known before the lock
 	Now      time.Time        // by the database's clock, after the locks
 }
 

@@ -15,6 +15,7 @@ type Bookings struct {
 	Store Store
 	Bell  Bell
 	Lead  time.Duration // how long before a start reminders are due, where a resource says nothing; 0: none
+	Mails int           // how many mails a customer may be owed in an hour; 0: any number
 }
 
 // Call is what every change carries beside what it asks for.
@@ -68,7 +69,7 @@ func (s Bookings) Get(ctx context.Context, id string) (View, error) {
 }
 
 func (s Bookings) change(ctx context.Context, ask Ask, call Call, step Step) (Answer, error) {
-	ask.Key, ask.Trace = call.Key, call.Trace
+	ask.Key, ask.Trace, ask.Mails = call.Key, call.Trace, s.Mails
 	answer, changed, err := s.Store.Change(ctx, ask, func(f Facts) (booking.Change, error) {
 		if call.Match != nil && !call.Match(f.Booking.Version) {
 			return booking.Change{}, fmt.Errorf("version %d: %w", f.Booking.Version, booking.ErrVersion)

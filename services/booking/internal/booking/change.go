@@ -30,6 +30,11 @@ type Change struct {
 // None reports whether the step changed nothing, which is no version.
 func (c Change) None() bool { return len(c.Fields) == 0 }
 
+// Owes reports whether the change owes its customer a mail.
+func (c Change) Owes() bool {
+	return !c.None() && c.After.ToldCustomer == c.After.Version && !c.After.erased()
+}
+
 // Terms are what a step is decided under, beside the booking itself.
 type Terms struct {
 	Resource Resource

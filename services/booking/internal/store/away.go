@@ -27,8 +27,9 @@ func classify(err error) error {
 	var scan pgx.ScanArgError
 	pgErr, answered := errors.AsType[*pgconn.PgError](err)
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, tooMany := errors.AsType[*app.TooManyMailsError](err)
 	switch {
-	case err == nil, booking.Refused(err), errors.Is(err, app.ErrKeyRunning), errors.Is(err, app.ErrKeyReused):
+	case err == nil, booking.Refused(err), tooMany, errors.Is(err, app.ErrKeyRunning), errors.Is(err, app.ErrKeyReused):
 		return err
 	case connecting, !answered && !errors.As(err, &scan), answered && cannotNow(pgErr.Code):
 		return fmt.Errorf("%w: %w", app.ErrAway, err)

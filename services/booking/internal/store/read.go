@@ -22,7 +22,11 @@ const (
 		where id = (select resource from booking.bookings where id = $1)
 		for no key update`
 
-	customerOf = `select id::text from booking.customers where address = $1`
+	customerOf = `
+		select id::text,
+		       coalesce(ceil(extract(epoch from mails_owed[cardinality(mails_owed) + 1 - $2] + interval '1 hour' - clock_timestamp())), 0)::int
+		from booking.customers
+		where address = $1`
 )
 
 //go:embed facts.sql
@@ -53,8 +57,11 @@ func read(ctx context.Context, tx pgx.Tx, ask app.Ask) (app.Facts, error) {
 		})
 	}
 	if ask.Address != "" {
-		batch.Queue(customerOf, ask.Address).QueryRow(func(row pgx.Row) error {
-			return unlessNone(row.Scan(&facts.Customer))
+		batch.Queue(customerOf, ask.Address, ask.Mails).QueryRow(func(row pgx.Row) error {
+			var seconds int
+			err := unlessNone(row.Scan(&facts.Customer, &seconds))
+			facts.Wait = time.Duration(max(0, seconds)) * time.Second
+			return err
 		})
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

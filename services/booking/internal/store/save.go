@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -24,13 +25,6 @@ const updateBooking = `
 	    remind_at = $8, told_customer = $9, told_host = $10, changed_at = $11
 	where id = $1`
 
-// insertCustomer does nothing when somebody else has the address by now: the contact's foreign
-// key then fails, and the change runs again.
-const insertCustomer = `
-	insert into booking.customers (id, address)
-	values ($1, $2)
-	on conflict (address) do nothing`
-
 const insertContact = `
 	insert into booking.contacts (booking, customer, name, address, locale, note)
 	values ($1, $2, $3, $4, $5, $6)`
@@ -41,7 +35,7 @@ const updateContact = `
 	where booking = $1`
 
 // save writes the change with its event, and the answer under the key, in one round trip.
-func (s *Store) save(ctx context.Context, tx pgx.Tx, w work, answer app.Answer) error {
+func (s *Store) save(ctx context.Context, tx pgx.Tx, w *work, answer app.Answer) error {
 	batch := &pgx.Batch{}
 	if !w.change.None() {
 		e, err := tell(w.change, w.facts.Resource, w.ask.Trace)
@@ -50,6 +44,7 @@ func (s *Store) save(ctx context.Context, tx pgx.Tx, w work, answer app.Answer) 
 		}
 		queueBooking(batch, w.change)
 		w.seats.queue(batch, w.change.After)
+		w.queueCustomer(batch)
 		w.queueContact(batch)
 		s.outbox.Queue(batch, e)
 	}
@@ -63,7 +58,11 @@ func (s *Store) save(ctx context.Context, tx pgx.Tx, w work, answer app.Answer) 
 	if batch.Len() == 0 {
 		return nil
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+	err := tx.SendBatch(ctx, batch).Close()
+	switch {
+	case errors.Is(err, errMailsOwed):
+		return w.refuse(ctx, tx)
+	case err != nil:
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
@@ -80,13 +79,10 @@ func queueBooking(batch *pgx.Batch, c booking.Change) {
 		orNull(b.RemindAt), b.ToldCustomer, b.ToldHost, b.ChangedAt)
 }
 
-func (w work) queueContact(batch *pgx.Batch) {
+func (w *work) queueContact(batch *pgx.Batch) {
 	b, c := w.change.After, w.change.After.Contact
 	if c == w.change.Before.Contact {
 		return
-	}
-	if c.Customer == w.stranger {
-		batch.Queue(insertCustomer, c.Customer, w.ask.Address)
 	}
 	sql := updateContact
 	if w.change.Before.ID == "" {

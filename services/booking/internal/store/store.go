@@ -82,7 +82,7 @@ func (s *Store) change(ctx context.Context, ask app.Ask, step app.Step, encode a
 		if answer, given, err = takeKey(ctx, tx, ask.Key); err != nil || given {
 			return err
 		}
-		w := work{ask: ask, stranger: stranger.String()}
+		w := &work{ask: ask, stranger: stranger.String()}
 		err = w.decide(ctx, tx, step)
 		failpoint.Hit("booking.locked")
 		outcome := app.Outcome{Booking: w.change.After, Resource: w.facts.Resource}
@@ -124,6 +124,9 @@ func (w *work) decide(ctx context.Context, tx pgx.Tx, step app.Step) (err error)
 		w.facts.Customer = w.stranger
 	}
 	if w.change, err = step(w.facts); err != nil || w.change.None() {
+		return err
+	}
+	if err := w.mayOwe(); err != nil {
 		return err
 	}
 	w.seats, err = findSeats(ctx, tx, w.change, w.facts.Resource.Capacity)
