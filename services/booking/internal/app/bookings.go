@@ -20,10 +20,11 @@ type Bookings struct {
 
 // Call is what every change carries beside what it asks for.
 type Call struct {
-	Key    Key
-	Trace  string
-	Match  func(version int64) bool // whether the caller means the booking as it stands; nil: no matter
-	Encode Encode
+	Key      Key
+	Trace    string
+	Customer string                   // UUID of the caller, who must be the booking's contact; empty: no customer calls
+	Match    func(version int64) bool // whether the caller means the booking as it stands; nil: no matter
+	Encode   Encode
 }
 
 // Book makes a booking.
@@ -68,9 +69,26 @@ func (s Bookings) Get(ctx context.Context, id string) (View, error) {
 	return s.Store.Get(ctx, id)
 }
 
+// GetFor shows the booking id to customer, without what is only an operator's matter. If it is
+// not, or no longer, this customer's, there is no such booking.
+func (s Bookings) GetFor(ctx context.Context, customer, id string) (View, error) {
+	view, err := s.Store.Get(ctx, id)
+	if err == nil && view.Booking.Contact.Customer != customer {
+		err = fmt.Errorf("as its customer: %w", booking.ErrNotFound)
+	}
+	if err != nil {
+		return View{}, err
+	}
+	view.Messages, view.Resource.HostAddress = nil, ""
+	return view, nil
+}
+
 func (s Bookings) change(ctx context.Context, ask Ask, call Call, step Step) (Answer, error) {
 	ask.Key, ask.Trace, ask.Mails = call.Key, call.Trace, s.Mails
 	answer, changed, err := s.Store.Change(ctx, ask, func(f Facts) (booking.Change, error) {
+		if call.Customer != "" && call.Customer != f.Booking.Contact.Customer {
+			return booking.Change{}, fmt.Errorf("as its customer: %w", booking.ErrNotFound)
+		}
 		if call.Match != nil && !call.Match(f.Booking.Version) {
 			return booking.Change{}, fmt.Errorf("version %d: %w", f.Booking.Version, booking.ErrVersion)
 		}

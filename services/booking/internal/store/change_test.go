@@ -395,3 +395,47 @@ func TestErased(t *testing.T) {
 		t.Errorf("the event names a customer: %+v", e)
 	}
 }
+
+// A customer may change what is hers, as long as it is; the question is asked under the
+// booking's lock.
+func TestWhoCallsAsCustomer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.must(d.book(request("room", base, 1)))
+	as := func(customer string, do func(app.Call) (app.Answer, error)) error {
+		o, err := d.try(func(c app.Call) (app.Answer, error) {
+			c.Customer, c.Match = customer, func(version int64) bool { return version < 3 }
+			return do(c)
+		})
+		return errors.Join(err, o.Refusal)
+	}
+	ada := b.Contact.Customer
+	if err := as(ada, d.move(b.ID, base.Add(time.Hour))); err != nil {
+		t.Error(err)
+	}
+	corrected := d.must(d.edit(b.ID, booking.Edit{Address: new("bob@x.example")}))
+	for who, customer := range map[string]string{"who was": ada, "a stranger": b.ID} {
+		for what, do := range map[string]func(app.Call) (app.Answer, error){"move": d.move(b.ID, base), "cancel": d.cancel(b.ID)} {
+			if err := as(customer, do); !errors.Is(err, booking.ErrNotFound) {
+				t.Errorf("%s may %s: %v", who, what, err)
+			}
+		}
+		if view, err := d.GetFor(t.Context(), customer, b.ID); !errors.Is(err, booking.ErrNotFound) || view.Booking.ID != "" {
+			t.Errorf("%s sees %+v, %v", who, view, err)
+		}
+	}
+	bob := corrected.Contact.Customer
+	if err := as(bob, d.cancel(b.ID)); !errors.Is(err, booking.ErrVersion) {
+		t.Errorf("a stale page: %v", err)
+	}
+	view, err := d.GetFor(t.Context(), bob, b.ID)
+	if err != nil || !reflect.DeepEqual(view.Booking, corrected) || view.Resource.HostAddress != "" || view.Messages != nil {
+		t.Errorf("bob sees %+v, %v", view, err)
+	}
+	d.exec(`delete from booking.contacts`) // erased
+	for _, customer := range []string{bob, ada} {
+		if err := as(customer, d.cancel(b.ID)); !errors.Is(err, booking.ErrNotFound) {
+			t.Errorf("after the erasure: %v", err)
+		}
+	}
+}
