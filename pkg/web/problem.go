@@ -13,6 +13,8 @@ type Problem struct {
 	Status int          `json:"status"`
 	Detail string       `json:"detail,omitempty"`
 	Errors []FieldError `json:"errors,omitempty"` // what is wrong with which field
+
+	Header map[string]string `json:"-"` // of the answer, such as Retry-After
 }
 
 // FieldError is one fault of one field of the request.
@@ -25,6 +27,9 @@ type FieldError struct {
 func (p Problem) Write(w http.ResponseWriter) {
 	body := p.Encode()
 	w.Header().Set("Content-Type", "application/problem+json")
+	for name, value := range p.Header {
+		w.Header().Set(name, value)
+	}
 	w.WriteHeader(p.Status)
 	w.Write(body) //nolint:errcheck // the client has gone; nobody to tell
 }
