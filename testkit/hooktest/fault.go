@@ -1,6 +1,7 @@
 package hooktest
 
 import (
+	"maps"
 	"net/http"
 	"time"
 )
@@ -76,9 +77,7 @@ func (f Fault) answer(w http.ResponseWriter, r *http.Request, ending <-chan stru
 	if f.Silent && !wait(nil) || f.Close {
 		panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler of net/http closes its connection
 	}
-	for name, values := range f.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), f.Header)
 	if f.Status == 0 {
 		f.Status = http.StatusNoContent
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -16,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/slotwise/slotwise/testkit/ca"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.uber.org/zap"
 )
 
 // Options say what server is wanted. The zero value speaks plain HTTP and keeps what it reads.
@@ -74,7 +73,7 @@ func New(tb testing.TB, o Options) *Server {
 	}
 	s := &Server{tb: tb, o: o, counts: map[string]int{}, ending: make(chan struct{})}
 	s.server = &http.Server{
-		Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), //nolint:depguard // net/http takes no other
+		Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: zap.NewStdLog(zap.NewNop()),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
 				s.mu.Lock()
