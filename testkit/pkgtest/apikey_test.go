@@ -65,7 +65,9 @@ func (g *gate) ask(client string, authorization ...string) *httptest.ResponseRec
 	return answer
 }
 
-func (g *gate) with(key string) *httptest.ResponseRecorder { return g.ask("203.0.113.5", "Bearer "+key) }
+func (g *gate) with(key string) *httptest.ResponseRecorder {
+	return g.ask("203.0.113.5", "Bearer "+key)
+}
 
 func (g *gate) refused(reason string) (n float64) {
 	g.t.Helper()
