@@ -101,7 +101,7 @@ func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger
 	planner := plan.Planner{Log: rows, Logger: log}
 	reminders := plan.Reminders{DB: pool, Log: rows, Logger: log}
 	auditor := audit.New(pool, rows, s.times, log)
-	mails := mail.Renderer{From: s.from, Domain: s.domain}
+	mails := mail.Renderer{From: s.from, Domain: s.domain, Links: s.links}
 	returnPath := bounce.ReturnPath(s.bounces.domain, s.from.Address)
 	sender := send.New(rows, s.smtp, mails.Render, returnPath, log, watch.Metrics())
 

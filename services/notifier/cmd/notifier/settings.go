@@ -3,14 +3,17 @@ package main
 import (
 	"fmt"
 	netmail "net/mail"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/pkg/bus"
 	"github.com/slotwise/slotwise/pkg/config"
+	"github.com/slotwise/slotwise/pkg/link"
 	"github.com/slotwise/slotwise/pkg/logs"
 	"github.com/slotwise/slotwise/pkg/pgdb"
+	"github.com/slotwise/slotwise/services/notifier/internal/mail"
 	"github.com/slotwise/slotwise/services/notifier/internal/send"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 	"go.uber.org/zap/zapcore"
@@ -25,6 +28,7 @@ type settings struct {
 	times     sendlog.Times
 	from      netmail.Address // of every mail
 	domain    string          // right part of every Message-ID
+	links     mail.Links      // in customers' mails
 	bounces   bounces
 }
 
@@ -46,8 +50,29 @@ func readSettings(env *config.Reader) settings {
 		times:     sendlog.ReadTimes(env),
 	}
 	s.from, s.domain = readSender(env)
+	s.links = readLinks(env)
 	s.bounces = readBounces(env)
 	return s
+}
+
+// readLinks reads PUBLIC_URL and LINK_KEYS. One without the other is a mistake: mails without the
+// links that somebody meant to have would not be noticed.
+func readLinks(env *config.Reader) mail.Links {
+	l := mail.Links{Base: env.String("PUBLIC_URL", "", "where customers reach the booking service, such as https://book.example.org, for the links in their mails; without it, and LINK_KEYS, mails have none")}
+	l.Keys = link.Read(env)
+	if (l.Base == "") != l.Keys.None() {
+		env.Mistake("PUBLIC_URL", "and LINK_KEYS must be set together")
+	}
+	if l.Base == "" {
+		return l
+	}
+	u, err := url.Parse(l.Base)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		env.Mistake("PUBLIC_URL", "must begin with https:// or http:// and hold a host, and a path at most")
+		return mail.Links{}
+	}
+	l.Base = strings.TrimRight(u.String(), "/")
+	return l
 }
 
 // leastSecret is how many characters nobody guesses.

@@ -18,8 +18,12 @@ type content struct {
 	Greeting string
 	Lead     string
 	Rows     []row
+	Link     *door
 	Closing  string
 }
+
+// door is the customer's link, with what it is for and what to know about it.
+type door struct{ Label, URL, Hint string }
 
 type row struct {
 	Label string
@@ -49,7 +53,7 @@ var words = map[sendlog.Role]map[sendlog.Kind]wording{
 
 // compose says what h tells. A move is the first news of a customer who never got a
 // confirmation, and is worded as one.
-func compose(h sendlog.Hand) (content, error) {
+func (r Renderer) compose(h sendlog.Hand) (content, error) {
 	kind := h.Kind
 	if kind == sendlog.Move && h.FirstNews {
 		kind = sendlog.Confirm
@@ -72,8 +76,23 @@ func compose(h sendlog.Hand) (content, error) {
 		Greeting: greeting(h),
 		Lead:     w.lead,
 		Rows:     rows(h, what, when),
-		Closing:  closing(h),
+		Link:     r.door(h),
+		Closing:  closing(h, r.Links.of(h) != ""),
 	}, nil
+}
+
+func (r Renderer) door(h sendlog.Hand) *door {
+	url := r.Links.of(h)
+	switch {
+	case url == "":
+		return nil
+	case h.Kind == sendlog.Cancel:
+		return &door{Label: "See your booking", URL: url}
+	}
+	return &door{
+		Label: "See, move or cancel your booking", URL: url,
+		Hint: "Whoever has this link can do so too: leave it out when you pass this mail on.",
+	}
 }
 
 func greeting(h sendlog.Hand) string {
@@ -119,14 +138,14 @@ func subjectOf(key string) string {
 }
 
 // closing tells what an answer does.
-func closing(h sendlog.Hand) string {
+func closing(h sendlog.Hand, linked bool) string {
 	_, reply, err := addresses(h)
 	switch {
 	case err != nil || reply == nil:
 		return "This mail was sent automatically. Nobody reads answers to it."
 	case h.Role == sendlog.Host:
 		return "Your answer to this mail goes to the customer."
-	case h.Kind == sendlog.Cancel:
+	case h.Kind == sendlog.Cancel, linked:
 		return "Questions? Reply to this mail."
 	}
 	return "To change or cancel, reply to this mail."

@@ -28,6 +28,7 @@ const HandHeader = "Slotwise-Hand"
 type Renderer struct {
 	From   netmail.Address // of the header; its address is the envelope's sender too
 	Domain string          // right part of each Message-ID
+	Links  Links           // by which customers act
 
 	boundary string // for tests; empty: a random one for each mail
 }
@@ -36,7 +37,7 @@ type Renderer struct {
 // dot-stuffed. An error says why h can't become a mail, in words that hold no person: another
 // try would not help, so the message is to be held.
 func (r Renderer) Render(h sendlog.Hand) ([]byte, error) {
-	c, err := compose(h)
+	c, err := r.compose(h)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"mime"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/pkg/id"
+	"github.com/slotwise/slotwise/pkg/link"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 	"github.com/slotwise/slotwise/testkit/letter"
 )
@@ -26,8 +28,17 @@ const booking = "01928c7e-5b3a-7c4d-8e9f-0a1b2c3d4e5f"
 var renderer = Renderer{
 	From:     netmail.Address{Name: "Slotwise Bookings", Address: "bookings@slotwise.example"},
 	Domain:   "mail.slotwise.example",
+	Links:    Links{Base: "https://book.rooms.example", Keys: testKeys},
 	boundary: "boundary-of-tests",
 }
+
+var testKeys = func() link.Keys {
+	keys, err := link.ParseKeys("1:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)))
+	if err != nil {
+		panic(err)
+	}
+	return keys
+}()
 
 // hand is one of a usual booking: an hour in Berlin's winter.
 func hand(role sendlog.Role, kind sendlog.Kind) sendlog.Hand {
@@ -43,6 +54,7 @@ func hand(role sendlog.Role, kind sendlog.Kind) sendlog.Hand {
 		CreatedAt:    time.Date(2026, 12, 1, 10, 0, 0, 123456000, time.FixedZone("", 3600)),
 		ResourceName: "Meeting room 7",
 		HostAddress:  "host@rooms.example",
+		Customer:     "01928c7e-0000-7abc-8def-112233445566",
 		Name:         "Zoë Müller",
 		Address:      "zoe@customers.example",
 		Note:         "We need a projector.\nThank you!",
@@ -118,6 +130,55 @@ func TestGolden(t *testing.T) {
 				t.Errorf("mail differs from %s (write it with -update):\n%s", file, got)
 			}
 		})
+	}
+}
+
+// Without keys, or without the address at which customers reach us, mails are as they were.
+func TestMailsWithoutLinks(t *testing.T) {
+	for name, links := range map[string]Links{"no settings": {}, "no keys": {Base: "https://x.example"}, "no address": {Keys: testKeys}} {
+		r := renderer
+		r.Links = links
+		body, err := r.Render(hand(sendlog.Customer, sendlog.Confirm))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := parse(t, body)
+		if strings.Contains(p.Text, "/b/") || strings.Contains(p.HTML, "<a") || !strings.Contains(p.Text, "To change or cancel, reply to this mail.") {
+			t.Errorf("%s:\n%s\n%s", name, p.Text, p.HTML)
+		}
+	}
+}
+
+// The link opens this booking as this customer, until a month after its end; mails to the host
+// never have one.
+func TestLinks(t *testing.T) {
+	found := regexp.MustCompile(`https://book\.rooms\.example/b/([\w-]+)`)
+	for _, kind := range []sendlog.Kind{sendlog.Confirm, sendlog.Move, sendlog.Cancel, sendlog.Reminder, sendlog.Notice} {
+		for _, role := range []sendlog.Role{sendlog.Customer, sendlog.Host} {
+			h := hand(role, kind)
+			if _, ok := words[role][kind]; !ok {
+				continue
+			}
+			p := parse(t, render(t, h))
+			for part, body := range map[string]string{"text": p.Text, "HTML": p.HTML} {
+				all := found.FindAllStringSubmatch(body, -1)
+				if want := role == sendlog.Customer; (len(all) == 1) != want {
+					t.Errorf("%d links in the %s of the %s's %s", len(all), part, role, kind)
+					continue
+				}
+				for _, match := range all {
+					l, err := testKeys.Open(match[1], h.Facts.End)
+					if err != nil || l != link.For(h.Booking, h.Customer, h.Facts.End) {
+						t.Errorf("the link of the %s's %s opens %+v, %v", role, kind, l, err)
+					}
+				}
+			}
+		}
+	}
+	h := hand(sendlog.Customer, sendlog.Confirm)
+	h.Customer = "" // can't be, and would be no reason to send nothing
+	if p := parse(t, render(t, h)); strings.Contains(p.Text, "/b/") {
+		t.Errorf("a link for nobody:\n%s", p.Text)
 	}
 }
 
@@ -312,10 +373,13 @@ func TestB83TypedTextIsNoMarkup(t *testing.T) {
 	h := hand(sendlog.Customer, sendlog.Confirm)
 	h.Name, h.Note, h.ResourceName = link, "javascript:alert(1)\n"+link, `"><img src=x onerror=alert(1)>`
 	p := parse(t, render(t, h))
-	for _, tag := range []string{"<a", "<img", "evil.example\""} {
+	for _, tag := range []string{"<img", "evil.example\""} {
 		if strings.Contains(p.HTML, tag) {
 			t.Errorf("the HTML part has %q:\n%s", tag, p.HTML)
 		}
+	}
+	if n := strings.Count(p.HTML, "<a"); n != 1 {
+		t.Errorf("the HTML part has %d links, want its own:\n%s", n, p.HTML)
 	}
 	if n := strings.Count(p.HTML, "&lt;/p&gt;&lt;a href="); n != 2 {
 		t.Errorf("the HTML part shows the text %d times, want 2:\n%s", n, p.HTML)
@@ -355,7 +419,11 @@ func FuzzRender(f *testing.F) {
 	f.Add(strings.Repeat(" ", 200), strings.Repeat("x", 2000), strings.Repeat("🎉", 200))
 	f.Add("\"\\", "\x00\xff", "a,b;c:<d>")
 	tag := regexp.MustCompile(`<[^>]*>?`)
-	_, usual, err := content{Rows: []row{{Lines: []string{"a", "b"}}}}.bodies()
+	c, err := renderer.compose(hand(sendlog.Customer, sendlog.Confirm)) // a note of two lines, and a link
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, usual, err := c.bodies()
 	if err != nil {
 		f.Fatal(err)
 	}
