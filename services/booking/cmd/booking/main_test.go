@@ -138,7 +138,7 @@ func TestHelpAndMistakes(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"booking resources apply FILE", "HTTP_ADDR", "ADMIN_ADDR", "LOG_LEVEL", "DATABASE_URL", "DATABASE_EXEC_MODE", "DATABASE_POOL", "NATS_URL", "NATS_NKEY_FILE", "REMINDER_LEAD", "MAILS_PER_HOUR", "DRAIN_LAG", "DRAIN"} {
+	for _, name := range []string{"booking resources apply FILE", "HTTP_ADDR", "ADMIN_ADDR", "LOG_LEVEL", "DATABASE_URL", "DATABASE_EXEC_MODE", "DATABASE_POOL", "NATS_URL", "NATS_NKEY_FILE", "REMINDER_LEAD", "MAILS_PER_HOUR", "LINK_KEYS", "DRAIN_LAG", "DRAIN"} {
 		if !strings.Contains(out, name) {
 			t.Errorf("--help lacks %s", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/slotwise/slotwise/pkg/admin"
 	"github.com/slotwise/slotwise/pkg/bus"
 	"github.com/slotwise/slotwise/pkg/config"
+	"github.com/slotwise/slotwise/pkg/link"
 	"github.com/slotwise/slotwise/pkg/logs"
 	"github.com/slotwise/slotwise/pkg/pgdb"
 	"github.com/slotwise/slotwise/pkg/topology"
@@ -31,6 +32,7 @@ type settings struct {
 	nats       bus.Settings
 	lead       time.Duration
 	mails      int // an hour, to one customer
+	links      link.Keys
 	lag, drain time.Duration
 }
 
@@ -43,6 +45,7 @@ func readSettings(env *config.Reader) settings {
 		nats:      bus.Read(env, "booking"),
 		lead:      env.Duration("REMINDER_LEAD", 24*time.Hour, 0, 366*24*time.Hour, "how long before a booking its reminder is due, where the resource says nothing; 0: none"),
 		mails:     env.Int("MAILS_PER_HOUR", 20, 0, 1000, "how many mails a customer may be owed in an hour before changes that owe another are refused with 429; 0: any number"),
+		links:     link.Read(env),
 		lag:       env.Duration("DRAIN_LAG", 5*time.Second, 0, time.Minute, "after SIGTERM: how long requests are still taken, until load balancers have noticed"),
 		drain:     env.Duration("DRAIN", 30*time.Second, time.Second, 10*time.Minute, "after that: how long requests in flight may take"),
 	}
@@ -95,7 +98,7 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	old := retention.Loop{DB: pool, Log: log, Every: time.Minute, Deleted: retention.NewDeleted(watch.Metrics())}
 	front := web.Server{
 		Addr: s.httpAddr, Setting: "HTTP_ADDR", Lag: s.lag, Grace: s.drain, Watch: watch, Log: log,
-		Handler: api.New(app.Bookings{Store: bookings, Bell: bell, Lead: s.lead, Mails: s.mails}, log, watch.Metrics()),
+		Handler: api.New(app.Bookings{Store: bookings, Bell: bell, Lead: s.lead, Mails: s.mails}, api.Links{Keys: s.links}, log, watch.Metrics()),
 	}
 
 	err = pgdb.Await(ctx, log, pool, pgdb.Schema("booking", migrations.Files),

@@ -59,7 +59,7 @@ func encodeChanged(o app.Outcome) (app.Answer, error) { return encodeOutcome(htt
 
 func encodeOutcome(status int, o app.Outcome) (app.Answer, error) {
 	if o.Refusal == nil {
-		return encode(status, toJSON(o.Booking, o.Resource))
+		return encode(status, o.Booking.Version, toJSON(o.Booking, o.Resource))
 	}
 	return problem(o.Refusal), nil
 }
@@ -73,17 +73,17 @@ func encodeView(v app.View) (app.Answer, error) {
 			m.DueAt.UTC(), orNull(m.HandedAt), orNull(m.AcceptedAt), m.Unknowns,
 		})
 	}
-	return encode(http.StatusOK, b)
+	return encode(http.StatusOK, b.Version, b)
 }
 
-func encode(status int, b bookingJSON) (app.Answer, error) {
+func encode(status int, version int64, b any) (app.Answer, error) {
 	body, err := json.Marshal(b)
 	if err != nil {
 		return app.Answer{}, fmt.Errorf("encode booking: %w", err)
 	}
 	return app.Answer{
 		Status: status,
-		Header: map[string]string{"Content-Type": "application/json", "ETag": fmt.Sprintf(`"%d"`, b.Version)},
+		Header: map[string]string{"Content-Type": "application/json", "ETag": fmt.Sprintf(`"%d"`, version)},
 		Body:   append(body, '\n'),
 	}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/slotwise/slotwise/pkg/id"
+	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 	"go.uber.org/zap"
@@ -28,9 +29,11 @@ import (
 const timeout = 10 * time.Second
 
 type api struct {
-	bookings app.Bookings
-	log      *zap.Logger
-	metrics  metrics
+	bookings    app.Bookings
+	links       Links
+	wrongTokens *web.Limiter
+	log         *zap.Logger
+	metrics     metrics
 }
 
 // handler answers a request, or fails. Refusals of the domain are answers.
@@ -42,8 +45,8 @@ type route struct {
 }
 
 // New returns the API's handler.
-func New(bookings app.Bookings, log *zap.Logger, registry prometheus.Registerer) http.Handler {
-	a := &api{bookings, log, newMetrics(registry)}
+func New(bookings app.Bookings, links Links, log *zap.Logger, registry prometheus.Registerer) http.Handler {
+	a := &api{bookings, links, web.NewLimiter(wrongRate, wrongBurst), log, newMetrics(registry)}
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead)
 	for _, r := range a.routes() {
@@ -63,6 +66,9 @@ func (a *api) routes() []route {
 		{http.MethodPatch, "/v1/bookings/{id}", a.edit},
 		{http.MethodPost, "/v1/bookings/{id}/reschedule", a.reschedule},
 		{http.MethodPost, "/v1/bookings/{id}/cancel", a.cancel},
+		{http.MethodGet, "/b/{token}", a.guest("", a.see)},
+		{http.MethodPost, "/b/{token}/move", a.guest("../", a.moveBy)},
+		{http.MethodPost, "/b/{token}/cancel", a.guest("../", a.cancelBy)},
 		{http.MethodGet, "/openapi.yaml", contract},
 	}
 }

@@ -55,7 +55,7 @@ func bench(b *testing.B, one, keyed bool) {
 	if _, err := s.PutResources(b.Context(), resources); err != nil {
 		b.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(app.Bookings{Store: s, Bell: silent{}}, zap.NewNop(), prometheus.NewRegistry()))
+	server := httptest.NewServer(api.New(app.Bookings{Store: s, Bell: silent{}}, api.Links{}, zap.NewNop(), prometheus.NewRegistry()))
 	b.Cleanup(server.Close)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	var next atomic.Int64

@@ -21,14 +21,20 @@ const maxBody = 64 << 10
 
 // readBody returns the request's JSON, undecoded. An empty body needs no content type.
 func readBody(r *http.Request) ([]byte, error) {
+	body, err := readAll(r)
+	if err == nil && len(body) > 0 && !isJSON(r) {
+		return nil, errNotJSON
+	}
+	return body, err
+}
+
+func readAll(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, errTooLarge
 	case err != nil:
 		return nil, errUnreadable // the client has gone, or was too slow
-	case len(body) > 0 && !isJSON(r):
-		return nil, errNotJSON
 	}
 	return body, nil
 }
@@ -171,16 +177,23 @@ func (o *object) instant(name string) *time.Time {
 	if s == nil {
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339, *s)
-	if err != nil || !timeForm.MatchString(*s) {
-		detail := "must be a time as in RFC 3339, such as 2026-03-29T03:30:00+02:00"
-		if _, local := time.Parse("2006-01-02T15:04:05", *s); local == nil {
-			detail = "must have an offset from UTC, such as 2026-03-29T03:30:00+02:00 or 2026-03-29T01:30:00Z"
-		}
-		o.fault(name, detail)
+	t, fault := parseInstant(*s)
+	if fault != "" {
+		o.fault(name, fault)
 		return nil
 	}
 	return &t
+}
+
+func parseInstant(s string) (t time.Time, fault string) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err == nil && timeForm.MatchString(s) {
+		return t, ""
+	}
+	if _, local := time.Parse("2006-01-02T15:04:05", s); local == nil {
+		return time.Time{}, "must have an offset from UTC, such as 2026-03-29T03:30:00+02:00 or 2026-03-29T01:30:00Z"
+	}
+	return time.Time{}, "must be a time as in RFC 3339, such as 2026-03-29T03:30:00+02:00"
 }
 
 // hasLoneSurrogate reports whether a JSON string has an escape \ud800 to \udfff that is no

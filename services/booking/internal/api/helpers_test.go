@@ -73,7 +73,7 @@ func openOn(t *testing.T, db *dbtest.DB, pool *pgxpool.Pool, change ...func(*app
 	for _, f := range change {
 		f(&bookings)
 	}
-	server := httptest.NewServer(api.New(bookings, zap.New(core), prometheus.NewRegistry()))
+	server := httptest.NewServer(api.New(bookings, api.Links{Keys: testKeys(t)}, zap.New(core), prometheus.NewRegistry()))
 	t.Cleanup(server.Close)
 	return &door{t, db, server.URL, logs}
 }

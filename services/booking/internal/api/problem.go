@@ -58,6 +58,9 @@ var retryAfter = map[string]string{"idempotency-key-in-use": "1", "unavailable":
 
 // problem is the answer that tells err. What no rule knows is our fault; its text stays here.
 func problem(err error) app.Answer {
+	if own, ok := errors.AsType[*answeredError](err); ok {
+		return own.answer
+	}
 	if refused, ok := errors.AsType[*requestError](err); ok {
 		return refused.answer()
 	}
