@@ -72,8 +72,14 @@ type Facts struct {
 
 // Key is an idempotency key. Within 24 hours the same name with the same fingerprint gets the
 // same answer; with another fingerprint it is refused.
+//
+// A name is its caller's own: what somebody else keeps under the same name is neither given nor
+// in the way. Nobodys lets the caller have what was kept for nobody too, which is how it was
+// before callers were known.
 type Key struct {
 	Name        string // empty: the request has none
+	Caller      string // such as an API key's id; empty: nobody
+	Nobodys     bool
 	Fingerprint []byte // of what was asked for
 }
 

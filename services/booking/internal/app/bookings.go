@@ -22,8 +22,9 @@ type Bookings struct {
 type Call struct {
 	Key      Key
 	Trace    string
-	Customer string                   // UUID of the caller, who must be the booking's contact; empty: no customer calls
-	Match    func(version int64) bool // whether the caller means the booking as it stands; nil: no matter
+	Sees     func(resource string) bool // whether the caller may know of a resource's bookings; nil: of all
+	Customer string                     // UUID of the caller, who must be the booking's contact; empty: no customer calls
+	Match    func(version int64) bool   // whether the caller means the booking as it stands; nil: no matter
 	Encode   Encode
 }
 
@@ -86,6 +87,9 @@ func (s Bookings) GetFor(ctx context.Context, customer, id string) (View, error)
 func (s Bookings) change(ctx context.Context, ask Ask, call Call, step Step) (Answer, error) {
 	ask.Key, ask.Trace, ask.Mails = call.Key, call.Trace, s.Mails
 	answer, changed, err := s.Store.Change(ctx, ask, func(f Facts) (booking.Change, error) {
+		if f.Booking.ID != "" && call.Sees != nil && !call.Sees(f.Booking.Resource) {
+			return booking.Change{}, fmt.Errorf("of another resource: %w", booking.ErrNotFound)
+		}
 		if call.Customer != "" && call.Customer != f.Booking.Contact.Customer {
 			return booking.Change{}, fmt.Errorf("as its customer: %w", booking.ErrNotFound)
 		}

@@ -53,7 +53,7 @@ func (s *Store) save(ctx context.Context, tx pgx.Tx, w *work, answer app.Answer)
 		if err != nil {
 			return fmt.Errorf("encode header: %w", err)
 		}
-		batch.Queue(insertKey, w.ask.Key.Name, w.ask.Key.Fingerprint, answer.Status, string(header), answer.Body)
+		batch.Queue(insertKey, w.shelf, w.ask.Key.Caller, w.ask.Key.Fingerprint, answer.Status, string(header), answer.Body)
 	}
 	if batch.Len() == 0 {
 		return nil

@@ -78,11 +78,15 @@ func (s *Store) change(ctx context.Context, ask app.Ask, step app.Step, encode a
 	}
 	err = pgdb.InTx(ctx, s.db, func(ctx context.Context, tx pgx.Tx) (err error) {
 		changed = false
-		var given bool
-		if answer, given, err = takeKey(ctx, tx, ask.Key); err != nil || given {
+		shelf, err := takeKey(ctx, tx, ask.Key)
+		if err != nil {
 			return err
 		}
-		w := &work{ask: ask, stranger: stranger.String()}
+		if shelf.own != nil {
+			answer = shelf.own.answer
+			return nil
+		}
+		w := &work{ask: ask, shelf: shelf.name, stranger: stranger.String()}
 		err = w.decide(ctx, tx, step)
 		failpoint.Hit("booking.locked")
 		outcome := app.Outcome{Booking: w.change.After, Resource: w.facts.Resource}
@@ -108,6 +112,7 @@ func (s *Store) change(ctx context.Context, ask app.Ask, step app.Step, encode a
 // work is one change on its way.
 type work struct {
 	ask      app.Ask
+	shelf    string // key of the row that keeps the answer
 	stranger string // UUID for the customer, if nobody has the address yet
 	facts    app.Facts
 	change   booking.Change
