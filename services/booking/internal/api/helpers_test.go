@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/booking/internal/api"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
@@ -73,7 +74,11 @@ func openOn(t *testing.T, db *dbtest.DB, pool *pgxpool.Pool, change ...func(*app
 	for _, f := range change {
 		f(&bookings)
 	}
-	server := httptest.NewServer(api.New(bookings, api.Links{Keys: testKeys(t)}, zap.New(core), prometheus.NewRegistry()))
+	clients, err := web.Trust("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(api.New(bookings, api.Links{Keys: testKeys(t), Clients: clients}, zap.New(core), prometheus.NewRegistry()))
 	t.Cleanup(server.Close)
 	return &door{t, db, server.URL, logs}
 }

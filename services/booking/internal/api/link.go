@@ -163,16 +163,16 @@ func (a *api) changeBy(v *visit, do func(context.Context, app.Call, input) (app.
 	if err != nil {
 		return app.Answer{}, err
 	}
-	var refusal error
+	var came app.Outcome
 	call := app.Call{Trace: readTrace(v.Request), Customer: v.Customer, Match: match.holds, Encode: func(o app.Outcome) (app.Answer, error) {
-		refusal = o.Refusal
-		if refusal != nil || v.html {
-			return app.Answer{}, nil
+		came = o
+		if o.Refusal == nil && !v.html {
+			return encodeGuest(o)
 		}
-		return encodeGuest(o)
+		return app.Answer{}, nil // the page comes later
 	}}
 	answer, err := do(v.Context(), call, in)
-	if err = errors.Join(err, refusal); err != nil {
+	if err = errors.Join(err, came.Refusal); err != nil {
 		return app.Answer{}, err
 	}
 	if v.html { // the page is asked for anew, so that reloading it asks for nothing twice
