@@ -20,6 +20,8 @@ import (
 	"github.com/slotwise/slotwise/pkg/logs"
 	"github.com/slotwise/slotwise/pkg/ops"
 	"github.com/slotwise/slotwise/pkg/pgdb"
+	"github.com/slotwise/slotwise/pkg/topology"
+	"github.com/slotwise/slotwise/services/scheduler/internal/clock"
 	"github.com/slotwise/slotwise/services/scheduler/internal/reconcile"
 	"github.com/slotwise/slotwise/services/scheduler/internal/remind"
 	"go.uber.org/zap"
@@ -92,6 +94,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 type scheduler struct {
 	follower   remind.Follower
 	reconciler *reconcile.Reconciler
+	clocks     *clock.Watch
 }
 
 // wire gives each of the two a writer of its own: a writer is for one goroutine.
@@ -113,6 +116,7 @@ func wire(nc *nats.Conn, db *pgxpool.Pool, every time.Duration, watch *admin.Ser
 	s := scheduler{
 		follower:   remind.Follower{JS: js, Writer: following, Created: created, Log: log},
 		reconciler: reconcile.New(reconcile.Pass{DB: db, JS: js, Writer: reconciling}, every, watch.Metrics(), log),
+		clocks:     clock.New(clock.NATS(js, topology.Bookings, topology.SchedulerStarts), clock.Database(db), clock.Every, watch.Metrics(), log),
 	}
 	watch.Live("reconcile", s.reconciler.Live)
 	return s, nil
@@ -130,5 +134,6 @@ func (s scheduler) run(ctx context.Context, db *pgxpool.Pool, log *zap.Logger) e
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.follower.Run(ctx) })
 	g.Go(func() error { return s.reconciler.Run(ctx) })
+	g.Go(func() error { return s.clocks.Run(ctx) })
 	return g.Wait()
 }
