@@ -13,11 +13,12 @@ type Log struct {
 	pool  *pgxpool.Pool
 	times Times
 	woken chan struct{}
+	hooks chan struct{}
 }
 
 // New returns the log in pool's database. The times must have passed [Times.Check].
 func New(pool *pgxpool.Pool, times Times) *Log {
-	return &Log{pool: pool, times: times, woken: make(chan struct{}, 1)}
+	return &Log{pool: pool, times: times, woken: make(chan struct{}, 1), hooks: make(chan struct{}, 1)}
 }
 
 // Times are the times that the log keeps to.
@@ -27,9 +28,19 @@ func (l *Log) Times() Times { return l.times }
 // something to hand. Signals that nobody has taken yet are one.
 func (l *Log) Woken() <-chan struct{} { return l.woken }
 
-func (l *Log) wake() {
+func (l *Log) wake() { signal(l.woken) }
+
+// WokenWebhooks receives after this process has planned webhooks, or has said so with
+// [Log.WakeWebhooks]: there may be something to hand. Signals that nobody has taken yet are one.
+func (l *Log) WokenWebhooks() <-chan struct{} { return l.hooks }
+
+// WakeWebhooks says that there may be webhooks to hand: planned, released, of an endpoint that
+// was enabled.
+func (l *Log) WakeWebhooks() { signal(l.hooks) }
+
+func signal(c chan struct{}) {
 	select {
-	case l.woken <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -64,6 +65,9 @@ func (l *Log) Plan(ctx context.Context, messages []Message) ([]string, error) {
 	}
 	if len(keys) > 0 {
 		l.wake()
+	}
+	if len(keys) > 0 && slices.ContainsFunc(messages, func(m Message) bool { return m.Channel == Webhook }) {
+		l.WakeWebhooks()
 	}
 	return keys, nil
 }
