@@ -1,5 +1,6 @@
 // Command booking is the booking service: the HTTP API over the schema that it owns, and the
-// commands that prepare it.
+// commands that prepare it. It exits with 0, with 1 when something failed, and with 2 when it
+// was called in a wrong way.
 package main
 
 import (
@@ -21,11 +22,21 @@ const commands = `booking                       serve
 booking migrate               bring the schema up to date; DATABASE_URL is its owner's
 booking resources apply FILE  make resources as FILE says; - reads standard input
 booking resources list        print all resources
+booking keys create FLAGS     make an API key and print it, this once
+    --name NAME               what it is for
+    --scopes LIST             some of bookings:read,bookings:write,webhooks,admin; admin may do all
+    --resources LIST          ids of the only resources that it may see and change; by default all
+    --days N                  until it expires; by default it does not
+booking keys list             print all keys, and when each was used last
+booking keys revoke ID        end a key, at once and for good
 `
 
 func main() {
 	if err := run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "booking:", err)
+		if errors.Is(err, errUsage) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }
@@ -46,6 +57,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		return fmt.Errorf("settings: %w", err)
 	}
 	switch {
+	case len(args) > 0 && args[0] == "keys":
+		return keys(ctx, s, args[1:], out)
 	case len(args) == 0:
 		return serve(ctx, s, env)
 	case len(args) == 1 && args[0] == "migrate":
@@ -55,7 +68,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	case len(args) == 2 && args[0] == "resources" && args[1] == "list":
 		return listResources(ctx, s, out)
 	}
-	return errors.New("unknown command; there are migrate, resources apply FILE, resources list, and none to serve")
+	return usage("unknown command; there are migrate, resources apply FILE, resources list, keys create|list|revoke, and none to serve")
 }
 
 // migrate does not wait: whoever runs it sees the error and runs it again.

@@ -26,6 +26,7 @@ func TestWhatEachRoleIsDenied(t *testing.T) {
 		"slotwise_booking": {
 			`select address from booking.customers`, `select note from booking.contacts`, `delete from booking.seats`,
 			`delete from booking.outbox_events`, `select key, reason from notifier.for_booking`, `select mark from notifier.progress_for_booking`,
+			`select hash from booking.api_keys`, `update booking.api_keys set revoked_at = now(), last_used_at = now()`,
 		},
 		"slotwise_relay": {
 			`select payload from booking.outbox_events`, `update booking.outbox_events set published_at = now()`,
@@ -33,6 +34,7 @@ func TestWhatEachRoleIsDenied(t *testing.T) {
 		},
 		"slotwise_notifier": {
 			`select address from booking.for_notifier`, `select payload from booking.outbox_for_notifier`,
+			`select hash from booking.keys_for_notifier`, `update booking.keys_for_notifier set last_used_at = now()`,
 		},
 		"slotwise_scheduler": {`select remind_at from booking.for_scheduler`},
 	}
@@ -41,11 +43,13 @@ func TestWhatEachRoleIsDenied(t *testing.T) {
 			`select 1 from notifier.send_log`, `select 1 from notifier.hands`, `update notifier.progress set mark = 1`, `update notifier.switches set paused = true`,
 			`delete from booking.bookings`, `delete from booking.customers`, `delete from booking.resources`, `delete from booking.migrations`,
 			`update booking.outbox_events set published_at = now()`, `alter table booking.bookings add column x int`,
+			`delete from booking.api_keys`, `update booking.api_keys set scopes = array['admin']`, `update booking.api_keys set expires_at = null`,
 			`create table booking.x ()`, `create schema x`, `truncate booking.seats`,
 		},
 		"slotwise_relay": {
 			`select 1 from booking.bookings`, `select 1 from booking.customers`, `select 1 from booking.contacts`, `select 1 from booking.for_notifier`,
 			`select 1 from booking.for_scheduler`, `select 1 from booking.idempotency_keys`, `select 1 from booking.resources`, `select 1 from booking.seats`,
+			`select 1 from booking.api_keys`, `select 1 from booking.keys_for_notifier`,
 			`delete from booking.outbox_events`, `insert into booking.outbox_events (key, subject, message_id, payload) values ('k', 's', 'm', 'p')`,
 			`update booking.outbox_events set payload = ''`, `update booking.outbox_events set subject = ''`,
 			`select 1 from notifier.send_log`, `select 1 from notifier.for_booking`,
@@ -53,11 +57,14 @@ func TestWhatEachRoleIsDenied(t *testing.T) {
 		"slotwise_notifier": {
 			`select 1 from booking.bookings`, `select 1 from booking.customers`, `select 1 from booking.contacts`, `select 1 from booking.outbox_events`,
 			`select 1 from booking.idempotency_keys`, `update booking.bookings set seats = 1`, `update booking.for_notifier set version = 1`,
+			`select 1 from booking.api_keys`, `update booking.keys_for_notifier set revoked_at = null`, `update booking.keys_for_notifier set scopes = array['admin']`,
+			`delete from booking.keys_for_notifier`, `insert into booking.keys_for_notifier (id) values ('key_aaaaaaaaaaaaaaaa')`,
 			`delete from booking.outbox_for_notifier`, `insert into booking.contacts values (null)`,
 		},
 		"slotwise_scheduler": {
 			`select 1 from booking.bookings`, `select 1 from booking.customers`, `select 1 from booking.contacts`, `select 1 from booking.for_notifier`,
 			`select 1 from booking.outbox_events`, `select 1 from booking.outbox_for_notifier`, `select 1 from booking.idempotency_keys`,
+			`select 1 from booking.api_keys`, `select 1 from booking.keys_for_notifier`,
 			`update booking.for_scheduler set remind_at = null`, `select 1 from notifier.send_log`, `select 1 from notifier.for_booking`,
 		},
 	}

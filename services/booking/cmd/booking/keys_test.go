@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/pkg/apikey"
+	"github.com/slotwise/slotwise/testkit/dbtest"
+)
+
+var (
+	keyLine = regexp.MustCompile(`(?m)^key  (slw_[a-z2-7]{40})$`)
+	idLine  = regexp.MustCompile(`(?m)^id   (key_[a-z2-7]{16})$`)
+)
+
+// createdKey runs `keys create` and returns what it printed.
+func createdKey(t *testing.T, e env, flags ...string) (id, key string) {
+	t.Helper()
+	out, err := once(t, e, "", append([]string{"keys", "create"}, flags...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, keys := idLine.FindStringSubmatch(out), keyLine.FindStringSubmatch(out)
+	if ids == nil || keys == nil {
+		t.Fatalf("printed\n%s", out)
+	}
+	return ids[1], keys[1]
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	apply(t, db)
+	e := env{"DATABASE_URL": db.URL("slotwise_booking")}
+	all, key := createdKey(t, e, "--name", "front desk", "--scopes", "bookings:read,bookings:write")
+	some, _ := createdKey(t, e, "--name=kiosk", "--scopes=bookings:read", "--resources=room-7, course-pottery", "--days", "30")
+
+	hash, err := apikey.Parse(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored string
+	if err := db.Admin.QueryRow(t.Context(), `select to_jsonb(k)::text from booking.api_keys k where hash = $1`, hash[:]).Scan(&stored); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(stored, key) || strings.Contains(stored, key[4:36]) {
+		t.Errorf("the key itself is stored: %s", stored)
+	}
+
+	out, err := once(t, e, "", "keys", "list")
+	if err != nil || strings.Contains(out, "slw_") || strings.Contains(out, "hash") {
+		t.Errorf("list: %s%v", out, err)
+	}
+	for _, want := range []string{
+		`(?m)^` + all + `  front desk  bookings:read,bookings:write  all +\S+Z  never +valid$`,
+		`(?m)^` + some + `  kiosk +bookings:read +room-7,course-pottery  \S+Z  never +valid until \S+Z$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("list has no %s:\n%s", want, out)
+		}
+	}
+
+	first, err := once(t, e, "", "keys", "revoke", all)
+	if err != nil || !strings.HasPrefix(first, all+" (front desk) is revoked since ") {
+		t.Errorf("revoke: %s%v", first, err)
+	}
+	if again, err := once(t, e, "", "keys", "revoke", all); err != nil || again != first {
+		t.Errorf("again: %s%v", again, err)
+	}
+	if out, err = once(t, e, "", "keys", "list"); err != nil || !regexp.MustCompile(all+`.* revoked \S+Z`).MatchString(out) || strings.Count(out, "revoked") != 1 {
+		t.Errorf("list: %s%v", out, err)
+	}
+}
+
+func TestKeysWrongUsage(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	apply(t, db)
+	e := env{"DATABASE_URL": db.URL("slotwise_booking")}
+	for line, want := range map[string]string{
+		"keys":                                  "keys create --name NAME --scopes LIST",
+		"keys delete x":                         "keys revoke ID",
+		"keys revoke":                           "keys revoke ID",
+		"keys list x":                           "keys list",
+		"keys create":                           "--name",
+		"keys create --name n":                  "bookings:read,bookings:write,webhooks,admin",
+		"keys create --scopes admin":            "--name",
+		"keys create --name n --scopes ,":       "bookings:read,bookings:write,webhooks,admin",
+		"keys create --name n --scopes x":       `no scope "x"; there are bookings:read,`,
+		"keys create --nam n":                   "not defined: -nam",
+		"keys create --name n --scopes a b":     `"b" is not expected`,
+		"keys create --name n --scopes admin b": `"b" is not expected`,
+		"keys create --name n --scopes admin --resources=":                   "--resources is empty",
+		"keys create --name n --scopes admin --days 0":                       "from 1 to 3650",
+		"keys create --name n --scopes admin --days soon":                    "days",
+		"keys create --name " + strings.Repeat("x", 101) + " --scopes admin": "1 to 100 characters",
+	} {
+		out, err := once(t, e, "", strings.Fields(line)...)
+		if !errors.Is(err, errUsage) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--help") || out != "" {
+			t.Errorf("%s: %s%v, want %q", line, out, err, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"keys create --name n --scopes admin --resources room-8":   `no resource "room-8"; booking resources list`,
+		"keys revoke key_aaaaaaaaaaaaaaaa":                         "no API key of this id; booking keys list",
+		"keys revoke slw_aaaqeayeaudaocajbifqydiob4ibceqtr6d2vic6": "no API key of this id",
+	} {
+		out, err := once(t, e, "", strings.Fields(line)...)
+		if err == nil || errors.Is(err, errUsage) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "slw_") || out != "" {
+			t.Errorf("%s: %s%v, want %q", line, out, err, want)
+		}
+	}
+	var n int
+	if err := db.Admin.QueryRow(t.Context(), `select count(*) from booking.api_keys`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d keys, %v", n, err)
+	}
+}
