@@ -161,6 +161,46 @@ func TestPause(t *testing.T) {
 	s.await(k, "sent")
 }
 
+// 10 000 reminders are due at once; confirmations that are planned meanwhile do not queue behind
+// them. Between the planning of one and its hand nobody hands more reminders than there are
+// connections, but for one claim that had begun before.
+func TestFreshBeforeTenThousandReminders(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, quick(), mailtest.Options{NoOp: true})
+	s.exec(`
+		with b as (
+		    insert into booking.bookings (id, resource, status, starts_at, ends_at, seats, version, start_version, told_customer, told_host, created_at, changed_at)
+		    select gen_random_uuid(), 'room-7', 'confirmed', now() + interval '1 day', now() + interval '25 hours', 1, 1, 1, 1, 1, now(), now()
+		    from generate_series(1, 10000)
+		    returning id),
+		c as (insert into booking.customers (id, address) select id, id || '@customers.example' from b returning id),
+		k as (insert into booking.contacts (booking, customer, name, address, locale, note) select id, id, 'Ada', id || '@customers.example', 'en', '' from c)
+		insert into notifier.send_log (key, channel, booking, kind, version, start_version, role, urgency, state, due_at, payload)
+		select 'reminder-' || id || '-v1', 'email', id, 'reminder', 1, 1, 'customer', 2, 'planned', now(), '{"status": "confirmed", "resource": "room-7"}'
+		from b`)
+	s.start()
+	s.mail.WaitCounts("reminders go out", soon, func(c mailtest.Counts) bool { return c.Accepted > 100 })
+	var fresh []string
+	for range 20 {
+		k := s.confirm()
+		s.await(k, "sent")
+		fresh = append(fresh, k)
+	}
+	if left := s.number(`select count(*) from notifier.send_log where kind = 'reminder' and state = 'planned'`); left == 0 {
+		t.Fatal("all reminders have gone before the last confirmation: nothing was shown")
+	}
+	overtaken := s.number(`
+		select max(n) from (
+		    select count(h.token) as n
+		    from notifier.send_log c
+		    left join notifier.hands h on h.key like 'reminder-%' and h.handed_at > c.created_at and h.handed_at < c.handed_at
+		    where c.key = any ($1)
+		    group by c.key) each`, fresh)
+	if most := int64(2 * s.settings.Connections); overtaken > most {
+		t.Errorf("%d reminders were handed before a fresh confirmation, want at most %d", overtaken, most)
+	}
+}
+
 // After an outage the backlog goes at SEND_RATE, and a fresh mail does not wait for it.
 func TestBacklogIsPaced(t *testing.T) {
 	t.Parallel()
