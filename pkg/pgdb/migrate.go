@@ -56,6 +56,10 @@ func Migrations(files fs.FS) ([]Migration, error) {
 // a transaction of its own. Several may run at once, also through a pooler in transaction
 // mode: a transaction lock lets one through. A file that was changed after it was applied is
 // an error. Services may read which migrations there are: see [Schema].
+//
+// A file that holds nothing but statements of the form "create index concurrently <name> on
+// <schema>.<table> (…)" is run without a transaction. When it fails half way, running it again
+// is right.
 func Migrate(ctx context.Context, conn *pgx.Conn, schema string, files fs.FS) error {
 	all, err := Migrations(files)
 	if err != nil {
@@ -106,14 +110,31 @@ func prepare(ctx context.Context, conn *pgx.Conn, schema string) error {
 	})
 }
 
+// apply applies m unless it has been.
 func apply(ctx context.Context, conn *pgx.Conn, schema string, m Migration) error {
-	table := pgx.Identifier{schema, "migrations"}.Sanitize()
+	indexes, err := m.indexes()
+	if err != nil {
+		return err
+	}
+	if indexes != nil {
+		return applyIndexes(ctx, conn, schema, m, indexes)
+	}
+	return inTurn(ctx, conn, schema, m, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, m.SQL); err != nil {
+			return err
+		}
+		return record(ctx, tx, schema, m)
+	})
+}
+
+// inTurn runs step in a transaction, alone of all who migrate schema, unless m has been applied.
+func inTurn(ctx context.Context, conn *pgx.Conn, schema string, m Migration, step func(context.Context, pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if err := lockMigrations(ctx, tx, schema); err != nil {
 			return err
 		}
 		var checksum []byte
-		err := tx.QueryRow(ctx, `select checksum from `+table+` where number = $1`, m.Number).Scan(&checksum)
+		err := tx.QueryRow(ctx, `select checksum from `+list(schema)+` where number = $1`, m.Number).Scan(&checksum)
 		switch {
 		case err == nil && string(checksum) != string(m.checksum()):
 			return errors.New("the file was changed after it was applied")
@@ -122,10 +143,14 @@ func apply(ctx context.Context, conn *pgx.Conn, schema string, m Migration) erro
 		case !errors.Is(err, pgx.ErrNoRows):
 			return err
 		}
-		if _, err := tx.Exec(ctx, m.SQL); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `insert into `+table+` (number, name, checksum) values ($1, $2, $3)`, m.Number, m.Name, m.checksum())
-		return err
+		return step(ctx, tx)
 	})
 }
+
+func record(ctx context.Context, tx pgx.Tx, schema string, m Migration) error {
+	_, err := tx.Exec(ctx, `insert into `+list(schema)+` (number, name, checksum) values ($1, $2, $3)`, m.Number, m.Name, m.checksum())
+	return err
+}
+
+// list is the table that tells which migrations schema has.
+func list(schema string) string { return pgx.Identifier{schema, "migrations"}.Sanitize() }

@@ -38,7 +38,7 @@ func readSourceIn(root fs.FS) (*source, error) {
 		return nil, fmt.Errorf("list migrations: %w", err)
 	}
 	sum := sha256.New()
-	for _, pattern := range []string{"deploy/postgres/roles.sql", "services/*/migrations/*.sql", "pkg/pgdb/migrate.go"} {
+	for _, pattern := range []string{"deploy/postgres/roles.sql", "services/*/migrations/*.sql", "pkg/pgdb/migrate.go", "pkg/pgdb/concurrently.go"} {
 		files, err := fs.Glob(s.root, pattern)
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", pattern, err)
