@@ -131,20 +131,25 @@ func (db *database) url(role string) string {
 
 // secret reads a password from the data folder, making it the first time.
 func secret(dir, name string) (string, error) {
+	return kept(dir, name, func() string { return strings.ToLower(rand.Text()) })
+}
+
+// kept reads what only we may know from the data folder, making it the first time.
+func kept(dir, name string, first func() string) (string, error) {
 	file := filepath.Join(dir, "secrets", name)
 	text, err := os.ReadFile(file) //nolint:gosec // below the data folder
 	if err == nil {
 		return string(text), nil
 	}
 	if !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("read a password: %w", err)
+		return "", fmt.Errorf("read a secret: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return "", fmt.Errorf("make the folder of passwords: %w", err)
+		return "", fmt.Errorf("make the folder of secrets: %w", err)
 	}
-	word := strings.ToLower(rand.Text())
+	word := first()
 	if err := os.WriteFile(file, []byte(word), 0o600); err != nil {
-		return "", fmt.Errorf("keep a password: %w", err)
+		return "", fmt.Errorf("keep a secret: %w", err)
 	}
 	return word, nil
 }

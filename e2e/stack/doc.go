@@ -13,7 +13,7 @@
 //
 //	postgres/, nats/, inbox/  the servers' data
 //	keys/                     nkey seeds, one a NATS user
-//	secrets/                  passwords of the database roles
+//	secrets/                  passwords of the database roles, and the key of customers' links
 //	env                       addresses, as shell variables
 //	nats-cli/                 a context for the nats CLI (XDG_CONFIG_HOME=<folder>/nats-cli)
 package stack

@@ -39,6 +39,9 @@ func (s *Stack) serviceEnv(name, service string) []string {
 	if service == "notifier" {
 		env = append(env, s.mailEnv()...)
 	}
+	if (service == "booking" || service == "notifier") && os.Getenv("LINK_KEYS") == "" {
+		env = append(env, "LINK_KEYS="+s.linkKeys)
+	}
 	for name, value := range s.config.Env {
 		env = append(env, name+"="+value)
 	}
@@ -49,6 +52,9 @@ func (s *Stack) mailEnv() []string {
 	var env []string
 	if os.Getenv("MAIL_FROM") == "" {
 		env = append(env, "MAIL_FROM=Slotwise <bookings@slotwise.example>")
+	}
+	if os.Getenv("PUBLIC_URL") == "" {
+		env = append(env, "PUBLIC_URL=http://"+s.config.addr(s.config.HTTP))
 	}
 	if s.config.SMTPURL != "" {
 		return append(env, "SMTP_URL="+s.config.SMTPURL)

@@ -2,6 +2,8 @@ package stack
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +24,8 @@ type Stack struct {
 	lines  *lines
 	db     *database
 	keys   natskeys.Set
+
+	linkKeys string // of the links in customers' mails
 
 	mu    sync.RWMutex      // copies are added while others look
 	admin map[string]string // address of a service's admin port, by its name or its copy's
@@ -50,7 +54,7 @@ func Start(ctx context.Context, c Config) (*Stack, error) {
 
 func (s *Stack) start(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		s.startPostgres, s.startNATS, s.startInbox, s.migrate, s.startTopology, s.startServices, s.Ready,
+		s.startPostgres, s.startNATS, s.startInbox, s.makeLinkKeys, s.migrate, s.startTopology, s.startServices, s.Ready,
 	}
 	if err := os.MkdirAll(s.config.Dir, 0o755); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
@@ -110,6 +114,16 @@ func (s *Stack) startInbox(ctx context.Context) error {
 }
 
 func (s *Stack) inboxCA() string { return filepath.Join(s.config.Dir, "inbox-ca.pem") }
+
+// makeLinkKeys makes the key of customers' links the first time.
+func (s *Stack) makeLinkKeys(context.Context) (err error) {
+	s.linkKeys, err = kept(s.config.Dir, "link_keys", func() string {
+		key := make([]byte, 32)
+		rand.Read(key)
+		return "1:" + base64.StdEncoding.EncodeToString(key)
+	})
+	return err
+}
 
 // migrate brings both schemas up to date, as their owners.
 func (s *Stack) migrate(ctx context.Context) error {
