@@ -148,7 +148,7 @@ Slotwise is ready.
   probes     %s/readyz
   variables  . %s
 
-Book something, and look into the inbox:
+Book something, and look into the inbox. Click the link in the mail to move or cancel:
 
   curl -sS %s/v1/bookings -H 'Content-Type: application/json' -d '{
     "resource": "room-7", "start": "%s", "seats": 1,
