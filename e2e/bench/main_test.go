@@ -46,7 +46,7 @@ func start(b *testing.B, change ...func(*stack.Config)) *system {
 	mail := mailtest.New(b, mailtest.Options{NoOp: true})
 	c := stack.Config{
 		Root: root, Bin: bin, Dir: b.TempDir(), Out: io.Discard, Sync: true, SMTPURL: mail.URL(),
-		Env: map[string]string{"SMTP_CA_FILE": mail.CAFile(), "MAIL_FROM": "Slotwise <bookings@slotwise.example>", "LOG_LEVEL": "warn", "MAILS_PER_HOUR": "0"},
+		Env: map[string]string{"SMTP_CA_FILE": mail.CAFile(), "MAIL_FROM": "Slotwise <bookings@slotwise.example>", "LOG_LEVEL": "warn"},
 	}
 	for _, f := range change {
 		f(&c)
