@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/pkg/apikey"
 	"github.com/slotwise/slotwise/testkit/dbtest"
@@ -116,4 +118,72 @@ func TestKeysWrongUsage(t *testing.T) {
 	if err := db.Admin.QueryRow(t.Context(), `select count(*) from booking.api_keys`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d keys, %v", n, err)
 	}
+}
+
+// The service asks for keys, takes a new one and refuses a revoked one at once, and notes when
+// they were used.
+func TestKeysOfTheRunningService(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	apply(t, db)
+	e := env{"DATABASE_URL": db.URL("slotwise_booking")}
+	s := start(t, e)
+	s.await(s.admin+"/readyz", http.StatusOK)
+	path := s.api + "/v1/bookings/01928c7e-5b3a-7c4d-8e9f-0a1b2c3d4e5f"
+	if status := s.status(path); status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", status)
+	}
+	id, key := createdKey(t, e, "--name", "n", "--scopes", "bookings:read")
+	s.key = key
+	if status := s.status(path); status != http.StatusNotFound {
+		t.Errorf("with a key: %d", status)
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		out, err := once(t, e, "", "keys", "list")
+		if err == nil && !strings.Contains(out, "never") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("its use is not noted: %s%v", out, err)
+		}
+		s.status(path)
+	}
+	if _, err := once(t, e, "", "keys", "revoke", id); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.status(path); status != http.StatusUnauthorized {
+		t.Errorf("revoked: %d", status)
+	}
+	s.end()
+}
+
+// Behind a trusted proxy each client has its own rate.
+func TestRatePerClient(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	s := start(t, env{"DATABASE_URL": db.URL("slotwise_booking"), "RATE_PER_CLIENT": "1", "TRUSTED_PROXIES": "127.0.0.1"})
+	s.await(s.admin+"/readyz", http.StatusOK)
+	ask := func(client string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.api+"/openapi.yaml", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Forwarded-For", client)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	for end := time.Now().Add(20 * time.Second); ask("203.0.113.5") != http.StatusTooManyRequests; {
+		if time.Now().After(end) {
+			t.Fatal("it is never too often")
+		}
+	}
+	if status := ask("203.0.113.6"); status != http.StatusOK {
+		t.Errorf("another client: %d", status)
+	}
+	s.end()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/testkit/bustest"
 	"github.com/slotwise/slotwise/testkit/dbtest"
 	"github.com/slotwise/slotwise/testkit/proxy"
+	"github.com/slotwise/slotwise/testkit/seed"
 )
 
 // env are a service's settings.
@@ -37,17 +38,19 @@ func once(t *testing.T, e env, in string, args ...string) (string, error) {
 type service struct {
 	t          *testing.T
 	api, admin string
+	key        string // that it is asked with; empty: none
 	stop       context.CancelFunc
 	ended      chan error
 }
 
 // start runs the service on free ports; nobody listens where its NATS should be, unless e says.
+// The tests ask it with the API key that e has as "key".
 func start(t *testing.T, e env) *service {
 	t.Helper()
 	settings := env{"HTTP_ADDR": freeAddr(t), "ADMIN_ADDR": freeAddr(t), "NATS_URL": "nats://127.0.0.1:1", "DRAIN_LAG": "0s", "DRAIN": "5s"}
 	maps.Copy(settings, e)
 	ctx, stop := context.WithCancel(t.Context())
-	s := &service{t, "http://" + settings["HTTP_ADDR"], "http://" + settings["ADMIN_ADDR"], stop, make(chan error, 1)}
+	s := &service{t, "http://" + settings["HTTP_ADDR"], "http://" + settings["ADMIN_ADDR"], e["key"], stop, make(chan error, 1)}
 	go func() { s.ended <- run(ctx, nil, settings.get, nil, io.Discard) }()
 	t.Cleanup(stop)
 	return s
@@ -72,6 +75,9 @@ func (s *service) status(url string) int {
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if s.key != "" {
+		request.Header.Set("Authorization", "Bearer "+s.key)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -105,6 +111,7 @@ func (s *service) book(start string) (status int, took time.Duration) {
 		s.t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+s.key)
 	begun := time.Now()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -138,7 +145,7 @@ func TestHelpAndMistakes(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"booking resources apply FILE", "HTTP_ADDR", "ADMIN_ADDR", "LOG_LEVEL", "DATABASE_URL", "DATABASE_EXEC_MODE", "DATABASE_POOL", "NATS_URL", "NATS_NKEY_FILE", "REMINDER_LEAD", "MAILS_PER_HOUR", "LINK_KEYS", "DRAIN_LAG", "DRAIN"} {
+	for _, name := range []string{"booking resources apply FILE", "HTTP_ADDR", "ADMIN_ADDR", "LOG_LEVEL", "DATABASE_URL", "DATABASE_EXEC_MODE", "DATABASE_POOL", "NATS_URL", "NATS_NKEY_FILE", "REMINDER_LEAD", "MAILS_PER_HOUR", "LINK_KEYS", "TRUSTED_PROXIES", "RATE_PER_CLIENT", "booking keys create FLAGS", "--scopes LIST", "DRAIN_LAG", "DRAIN"} {
 		if !strings.Contains(out, name) {
 			t.Errorf("--help lacks %s", name)
 		}
@@ -202,7 +209,7 @@ func TestB84NATSAway(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
 	apply(t, db)
-	s := start(t, env{"DATABASE_URL": db.URL("slotwise_booking")})
+	s := start(t, env{"DATABASE_URL": db.URL("slotwise_booking"), "key": seed.Key(t, db.Admin, nil)})
 	s.await(s.admin+"/readyz", http.StatusOK)
 	best := time.Hour
 	for day := range 5 {
@@ -229,7 +236,7 @@ func TestB144WaitsForPostgreSQL(t *testing.T) {
 	apply(t, db)
 	p := proxy.New(t, db.URL("slotwise_booking"))
 	p.Refuse()
-	s := start(t, env{"DATABASE_URL": p.URL(db.URL("slotwise_booking"))})
+	s := start(t, env{"DATABASE_URL": p.URL(db.URL("slotwise_booking")), "key": seed.Key(t, db.Admin, nil)})
 	s.await(s.admin+"/livez", http.StatusOK)
 	s.await(s.admin+"/readyz", http.StatusServiceUnavailable)
 	if status := s.status(s.api + "/openapi.yaml"); status != 0 {
@@ -287,7 +294,7 @@ func TestDoorbell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, env{"DATABASE_URL": db.URL("slotwise_booking"), "NATS_URL": bus.URL(), "NATS_NKEY_FILE": bus.SeedFile("booking")})
+	s := start(t, env{"DATABASE_URL": db.URL("slotwise_booking"), "NATS_URL": bus.URL(), "NATS_NKEY_FILE": bus.SeedFile("booking"), "key": seed.Key(t, db.Admin, nil)})
 	s.await(s.api+"/openapi.yaml", http.StatusOK)
 	for day := 1; ; day++ { // the connection may still be on its way
 		if status, _ := s.book(fmt.Sprintf("2040-01-%02dT10:00:00Z", day)); status != http.StatusCreated {

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slotwise/slotwise/pkg/admin"
+	"github.com/slotwise/slotwise/pkg/apikey"
 	"github.com/slotwise/slotwise/pkg/bus"
 	"github.com/slotwise/slotwise/pkg/config"
 	"github.com/slotwise/slotwise/pkg/link"
@@ -33,6 +36,8 @@ type settings struct {
 	lead       time.Duration
 	mails      int // an hour, to one customer
 	links      link.Keys
+	clients    web.Clients
+	rate       *web.Limiter // of one client
 	lag, drain time.Duration
 }
 
@@ -46,6 +51,8 @@ func readSettings(env *config.Reader) settings {
 		lead:      env.Duration("REMINDER_LEAD", 24*time.Hour, 0, 366*24*time.Hour, "how long before a booking its reminder is due, where the resource says nothing; 0: none"),
 		mails:     env.Int("MAILS_PER_HOUR", 20, 0, 1000, "how many mails a customer may be owed in an hour before changes that owe another are refused with 429; 0: any number"),
 		links:     link.Read(env),
+		clients:   web.ReadClients(env),
+		rate:      web.ReadRate(env),
 		lag:       env.Duration("DRAIN_LAG", 5*time.Second, 0, time.Minute, "after SIGTERM: how long requests are still taken, until load balancers have noticed"),
 		drain:     env.Duration("DRAIN", 30*time.Second, time.Second, 10*time.Minute, "after that: how long requests in flight may take"),
 	}
@@ -94,11 +101,15 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	if err != nil {
 		return err
 	}
+	doors, err := shut(s, pool, watch, log)
+	if err != nil {
+		return err
+	}
 	bell := bus.NewBell(nc, topology.Doorbell)
 	old := retention.Loop{DB: pool, Log: log, Every: time.Minute, Deleted: retention.NewDeleted(watch.Metrics())}
 	front := web.Server{
 		Addr: s.httpAddr, Setting: "HTTP_ADDR", Lag: s.lag, Grace: s.drain, Watch: watch, Log: log,
-		Handler: api.New(app.Bookings{Store: bookings, Bell: bell, Lead: s.lead, Mails: s.mails}, api.Links{Keys: s.links}, log, watch.Metrics()),
+		Handler: api.New(app.Bookings{Store: bookings, Bell: bell, Lead: s.lead, Mails: s.mails}, doors, log, watch.Metrics()),
 	}
 
 	err = pgdb.Await(ctx, log, pool, pgdb.Schema("booking", migrations.Files),
@@ -115,10 +126,25 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	group, ctx := errgroup.WithContext(ctx)
 	ringing, stopBell := context.WithCancel(context.WithoutCancel(ctx)) // for as long as requests are answered
 	group.Go(func() error { return bell.Run(ringing) })
+	group.Go(func() error { return doors.Keys.Run(ringing) })
 	group.Go(func() error { return old.Run(ctx) })
 	group.Go(func() error {
 		defer stopBell()
 		return front.Run(ctx)
 	})
 	return group.Wait()
+}
+
+// shut makes the doors of the API: who comes in has to have a key, or a link.
+func shut(s settings, pool *pgxpool.Pool, watch *admin.Server, log *zap.Logger) (api.Doors, error) {
+	keys, err := apikey.In(pool, "booking.api_keys")
+	if err != nil {
+		return api.Doors{}, err
+	}
+	refused := web.NewRefused(watch.Metrics(), append(slices.Clone(apikey.Reasons), api.WrongToken)...)
+	return api.Doors{
+		Throttle: web.Throttle{Clients: s.clients, Limiter: s.rate, Refused: refused},
+		Keys:     apikey.NewGuard(keys, s.clients, refused, log),
+		Links:    api.Links{Keys: s.links, Clients: s.clients, Refused: refused},
+	}, nil
 }

@@ -1,6 +1,9 @@
 // Package api is the HTTP API of the booking service. openapi.yaml, beside this file and
 // served at /openapi.yaml, is its contract; a test compares the two.
 //
+// Below /v1 every request needs an API key. A key for some resources may book these only; a
+// booking of another resource is none to it: the answer is the one for an id that nobody has.
+//
 // Every change is answered inside its transaction, so that the answer can be kept under the
 // request's Idempotency-Key. Every fault is a problem document (RFC 9457) whose type is
 // stable and which names the fields that are wrong. What PostgreSQL can't do now is a 503
@@ -18,6 +21,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/slotwise/slotwise/pkg/apikey"
 	"github.com/slotwise/slotwise/pkg/id"
 	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
@@ -28,9 +32,16 @@ import (
 // timeout bounds a request's work, the wait for a connection to PostgreSQL included.
 const timeout = 10 * time.Second
 
+// Doors decide who comes in.
+type Doors struct {
+	Throttle web.Throttle  // how often one client may ask
+	Keys     *apikey.Guard // who may ask what, below /v1
+	Links    Links         // for customers, below /b
+}
+
 type api struct {
 	bookings    app.Bookings
-	links       Links
+	doors       Doors
 	wrongTokens *web.Limiter
 	log         *zap.Logger
 	metrics     metrics
@@ -41,35 +52,39 @@ type handler func(*http.Request) (app.Answer, error)
 
 type route struct {
 	method, path string
+	scope        apikey.Scope // of the key that it needs; open: none
 	handle       handler
 }
 
+// open is the scope of what needs no key.
+const open apikey.Scope = ""
+
 // New returns the API's handler.
-func New(bookings app.Bookings, links Links, log *zap.Logger, registry prometheus.Registerer) http.Handler {
-	a := &api{bookings, links, web.NewLimiter(wrongRate, wrongBurst), log, newMetrics(registry)}
+func New(bookings app.Bookings, doors Doors, log *zap.Logger, registry prometheus.Registerer) http.Handler {
+	a := &api{bookings, doors, web.NewLimiter(wrongRate, wrongBurst), log, newMetrics(registry)}
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead)
 	for _, r := range a.routes() {
-		router.Method(r.method, r.path, a.serve(r.method+" "+r.path, r.handle))
+		router.Method(r.method, r.path, a.serve(r.method+" "+r.path, a.enter(r.scope, r.handle)))
 	}
-	router.NotFound(a.serve("none", func(*http.Request) (app.Answer, error) { return app.Answer{}, errNoPage }))
-	router.MethodNotAllowed(a.serve("none", func(r *http.Request) (app.Answer, error) {
+	router.NotFound(a.serve("none", a.enter(open, func(*http.Request) (app.Answer, error) { return app.Answer{}, errNoPage })))
+	router.MethodNotAllowed(a.serve("none", a.enter(open, func(r *http.Request) (app.Answer, error) {
 		return app.Answer{}, &requestError{status: http.StatusMethodNotAllowed, slug: "method-not-allowed", header: [2]string{"Allow", allowed(router, r.URL.Path)}}
-	}))
+	})))
 	return router
 }
 
 func (a *api) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/bookings", a.book},
-		{http.MethodGet, "/v1/bookings/{id}", a.get},
-		{http.MethodPatch, "/v1/bookings/{id}", a.edit},
-		{http.MethodPost, "/v1/bookings/{id}/reschedule", a.reschedule},
-		{http.MethodPost, "/v1/bookings/{id}/cancel", a.cancel},
-		{http.MethodGet, "/b/{token}", a.guest("", a.see)},
-		{http.MethodPost, "/b/{token}/move", a.guest("../", a.moveBy)},
-		{http.MethodPost, "/b/{token}/cancel", a.guest("../", a.cancelBy)},
-		{http.MethodGet, "/openapi.yaml", contract},
+		{http.MethodPost, "/v1/bookings", apikey.BookingsWrite, a.book},
+		{http.MethodGet, "/v1/bookings/{id}", apikey.BookingsRead, a.get},
+		{http.MethodPatch, "/v1/bookings/{id}", apikey.BookingsWrite, a.edit},
+		{http.MethodPost, "/v1/bookings/{id}/reschedule", apikey.BookingsWrite, a.reschedule},
+		{http.MethodPost, "/v1/bookings/{id}/cancel", apikey.BookingsWrite, a.cancel},
+		{http.MethodGet, "/b/{token}", open, a.guest("", a.see)},
+		{http.MethodPost, "/b/{token}/move", open, a.guest("../", a.moveBy)},
+		{http.MethodPost, "/b/{token}/cancel", open, a.guest("../", a.cancelBy)},
+		{http.MethodGet, "/openapi.yaml", open, contract},
 	}
 }
 
@@ -85,11 +100,28 @@ func (a *api) serve(route string, h handler) http.HandlerFunc {
 		if err != nil {
 			answer = problem(err)
 		}
-		if answer.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
+		if err != nil && answer.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
 			a.log.Error("request failed", zap.String("route", route), zap.Int("status", answer.Status), zap.Error(err))
 		}
 		write(w, answer)
 		a.metrics.count(route, answer.Status, time.Since(begun))
+	}
+}
+
+// enter lets in who does not ask too often, and has a key for it.
+func (a *api) enter(scope apikey.Scope, h handler) handler {
+	return func(r *http.Request) (app.Answer, error) {
+		if problem := a.doors.Throttle.Check(r); problem != nil {
+			return refuse(problem), nil
+		}
+		if scope == open {
+			return h(r)
+		}
+		principal, problem := a.doors.Keys.Check(r, scope)
+		if problem != nil {
+			return refuse(problem), nil
+		}
+		return h(r.WithContext(apikey.With(r.Context(), principal)))
 	}
 }
 
@@ -124,10 +156,14 @@ func (a *api) book(r *http.Request) (app.Answer, error) {
 	if err != nil {
 		return app.Answer{}, err
 	}
+	if !apikey.From(r.Context()).Sees(request.Resource) {
+		return refuse(a.doors.Keys.OtherResource()), nil
+	}
 	key, err := readKey(r, body)
 	if err != nil {
 		return app.Answer{}, err
 	}
+	key.Nobodys = true // the resource is the caller's, and the request names it
 	call := app.Call{Key: key, Trace: readTrace(r), Encode: encodeBooked}
 	return a.bookings.Book(r.Context(), call, request)
 }
@@ -140,6 +176,9 @@ func (a *api) get(r *http.Request) (app.Answer, error) {
 	view, err := a.bookings.Get(r.Context(), name)
 	if err != nil {
 		return app.Answer{}, err
+	}
+	if !apikey.From(r.Context()).Sees(view.Booking.Resource) {
+		return app.Answer{}, booking.ErrNotFound
 	}
 	return encodeView(view)
 }
@@ -191,7 +230,8 @@ func (a *api) change(r *http.Request, do func(ctx context.Context, call app.Call
 	if err != nil {
 		return app.Answer{}, err
 	}
-	return do(r.Context(), app.Call{Key: key, Trace: readTrace(r), Match: match.holds, Encode: encodeChanged}, name, body)
+	call := app.Call{Key: key, Trace: readTrace(r), Sees: apikey.From(r.Context()).Sees, Match: match.holds, Encode: encodeChanged}
+	return do(r.Context(), call, name, body)
 }
 
 // bookingID returns the path's booking. What has not the form of an id names no booking.

@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 	"github.com/slotwise/slotwise/services/booking/internal/store"
 	"github.com/slotwise/slotwise/testkit/dbtest"
+	"github.com/slotwise/slotwise/testkit/seed"
 	"go.uber.org/zap"
 )
 
@@ -33,7 +34,8 @@ func BenchmarkBook(b *testing.B) {
 
 func bench(b *testing.B, one, keyed bool) {
 	b.Helper()
-	config, err := pgxpool.ParseConfig(dbtest.New(b).URL("slotwise_booking"))
+	db := dbtest.New(b)
+	config, err := pgxpool.ParseConfig(db.URL("slotwise_booking"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -55,8 +57,9 @@ func bench(b *testing.B, one, keyed bool) {
 	if _, err := s.PutResources(b.Context(), resources); err != nil {
 		b.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(app.Bookings{Store: s, Bell: silent{}}, api.Links{}, zap.NewNop(), prometheus.NewRegistry()))
+	server := httptest.NewServer(api.New(app.Bookings{Store: s, Bell: silent{}}, shut(b, pool, prometheus.NewRegistry(), zap.NewNop()), zap.NewNop(), prometheus.NewRegistry()))
 	b.Cleanup(server.Close)
+	key := seed.Key(b, db.Admin, nil)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	var next atomic.Int64
 	start := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -76,6 +79,7 @@ func bench(b *testing.B, one, keyed bool) {
 				return
 			}
 			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Authorization", "Bearer "+key)
 			if keyed {
 				request.Header.Set("Idempotency-Key", fmt.Sprint(n))
 			}

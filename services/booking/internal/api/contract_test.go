@@ -40,7 +40,7 @@ func readContract(t *testing.T) document {
 func TestContractHasEveryRoute(t *testing.T) {
 	t.Parallel()
 	var want, got []string
-	router := api.New(app.Bookings{}, api.Links{}, zap.NewNop(), prometheus.NewRegistry()).(chi.Routes)
+	router := api.New(app.Bookings{}, api.Doors{}, zap.NewNop(), prometheus.NewRegistry()).(chi.Routes)
 	err := chi.Walk(router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		want = append(want, strings.ToLower(method)+" "+route)
 		return nil

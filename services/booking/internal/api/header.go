@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slotwise/slotwise/pkg/apikey"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 )
@@ -16,7 +17,8 @@ import (
 var keyForm = regexp.MustCompile(`^[!-~]([ -~]{0,253}[!-~])?$`)
 
 // readKey reads the Idempotency-Key, if there is one. What was asked for is method, path and
-// body, byte for byte.
+// body, byte for byte. The name is the API key's own; what the last release has kept for nobody
+// may be given to a key that is for all resources.
 func readKey(r *http.Request, body []byte) (app.Key, error) {
 	values := r.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -29,7 +31,8 @@ func readKey(r *http.Request, body []byte) (app.Key, error) {
 	}
 	asked := sha256.New()
 	fmt.Fprintf(asked, "%s %s\n%s", r.Method, r.URL.Path, body)
-	return app.Key{Name: values[0], Fingerprint: asked.Sum(nil)}, nil
+	caller := apikey.From(r.Context())
+	return app.Key{Name: values[0], Caller: caller.Key, Nobodys: caller.All(), Fingerprint: asked.Sum(nil)}, nil
 }
 
 // condition is what If-Match says.

@@ -18,12 +18,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/slotwise/slotwise/pkg/apikey"
 	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/booking/internal/api"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 	"github.com/slotwise/slotwise/services/booking/internal/store"
 	"github.com/slotwise/slotwise/testkit/dbtest"
+	"github.com/slotwise/slotwise/testkit/seed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -33,10 +35,19 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // door is the API on a socket, over a database of the test's own.
 type door struct {
-	t    *testing.T
-	db   *dbtest.DB
-	url  string
-	logs *observer.ObservedLogs
+	t      *testing.T
+	db     *dbtest.DB
+	url    string
+	key    string // API key of every request below /v1; by default an admin's
+	logs   *observer.ObservedLogs
+	counts *prometheus.Registry
+}
+
+// with is the same door for who has another key.
+func (d *door) with(key string) *door {
+	other := *d
+	other.key = key
+	return &other
 }
 
 type silent struct{}
@@ -74,13 +85,30 @@ func openOn(t *testing.T, db *dbtest.DB, pool *pgxpool.Pool, change ...func(*app
 	for _, f := range change {
 		f(&bookings)
 	}
+	counts := prometheus.NewRegistry()
+	doors := shut(t, pool, counts, zap.New(core))
+	server := httptest.NewServer(api.New(bookings, doors, zap.New(core), counts))
+	t.Cleanup(server.Close)
+	return &door{t, db, server.URL, seed.Key(t, db.Admin, nil), logs, counts}
+}
+
+// shut makes the doors as the service does.
+func shut(tb testing.TB, pool *pgxpool.Pool, counts *prometheus.Registry, log *zap.Logger) api.Doors {
+	tb.Helper()
+	keys, err := apikey.In(pool, "booking.api_keys")
+	if err != nil {
+		tb.Fatal(err)
+	}
 	clients, err := web.Trust("127.0.0.1")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(bookings, api.Links{Keys: testKeys(t), Clients: clients}, zap.New(core), prometheus.NewRegistry()))
-	t.Cleanup(server.Close)
-	return &door{t, db, server.URL, logs}
+	refused := web.NewRefused(counts, append(slices.Clone(apikey.Reasons), api.WrongToken)...)
+	return api.Doors{
+		Throttle: web.Throttle{Clients: clients, Refused: refused},
+		Keys:     apikey.NewGuard(keys, clients, refused, log),
+		Links:    api.Links{Keys: testKeys(tb), Clients: clients, Refused: refused},
+	}
 }
 
 // reply is an answer, read to its end.
@@ -144,6 +172,9 @@ func (d *door) try(method, path string, body any, headers ...string) (reply, err
 		return reply{}, fmt.Errorf("ask: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if strings.HasPrefix(path, "/v1/") && d.key != "" {
+		request.Header.Set("Authorization", "Bearer "+d.key)
+	}
 	for i := 0; i < len(headers); i += 2 {
 		switch name, value := headers[i], headers[i+1]; value {
 		case "":

@@ -33,8 +33,11 @@ import (
 type Links struct {
 	Keys    link.Keys   // none: there are no links, and nothing at their paths
 	Clients web.Clients // whose wrong tokens are limited
-	Refused web.Refused // counts those that are then refused, as "wrong-token"
+	Refused web.Refused // counts those that are then refused, as [WrongToken]
 }
+
+// WrongToken is the reason for which a link's door refuses requests, as [web.NewRefused] takes it.
+const WrongToken = "wrong-token"
 
 // Wrong tokens of one client address that get that answer: so many at once, then one more every
 // three seconds; any other gets 429. The right ones of a neighbour are not held up.
@@ -61,11 +64,11 @@ type visit struct {
 // right.
 func (a *api) guest(up string, h func(*visit) (app.Answer, error)) handler {
 	return func(r *http.Request) (app.Answer, error) {
-		if a.links.Keys.None() {
+		if a.doors.Links.Keys.None() {
 			return app.Answer{}, errNoPage
 		}
 		v := &visit{Request: r, token: chi.URLParam(r, "token"), html: wantsPage(r), up: up}
-		opened, err := a.links.Keys.Open(v.token, time.Now())
+		opened, err := a.doors.Links.Keys.Open(v.token, time.Now())
 		var answer app.Answer
 		if err == nil {
 			v.Link = opened
@@ -87,11 +90,11 @@ func (a *api) guest(up string, h func(*visit) (app.Answer, error)) handler {
 
 // wrong is why a token opens nothing, as its bearer is told.
 func (a *api) wrong(r *http.Request) error {
-	wait, ok := a.wrongTokens.Take(a.links.Clients.Addr(r), time.Now())
+	wait, ok := a.wrongTokens.Take(a.doors.Links.Clients.Addr(r), time.Now())
 	if ok {
 		return errDeadLink
 	}
-	a.links.Refused.Count("wrong-token")
+	a.doors.Links.Refused.Count(WrongToken)
 	return &requestError{
 		status: http.StatusTooManyRequests, slug: "too-many-requests", detail: "too many links from this address did not work",
 		header: [2]string{"Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))},

@@ -27,11 +27,11 @@ import (
 	"go.uber.org/zap"
 )
 
-func testKeys(t *testing.T) link.Keys {
-	t.Helper()
+func testKeys(tb testing.TB) link.Keys {
+	tb.Helper()
 	keys, err := link.ParseKeys("1:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return keys
 }
@@ -331,7 +331,7 @@ func TestNoLinksWithoutKeys(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	token := d.token(d.book(nil).booking(t))
-	server := httptest.NewServer(api.New(app.Bookings{}, api.Links{}, zap.NewNop(), prometheus.NewRegistry()))
+	server := httptest.NewServer(api.New(app.Bookings{}, api.Doors{}, zap.NewNop(), prometheus.NewRegistry()))
 	t.Cleanup(server.Close)
 	d.url = server.URL
 	for _, path := range []string{"/b/x", "/b/" + token, "/b/" + token + "/move"} {
@@ -453,7 +453,7 @@ func TestB124EveryWritePathFiresItsEvent(t *testing.T) {
 // routesOf are the router's, as "METHOD /path".
 func routesOf(t *testing.T) (all []string) {
 	t.Helper()
-	router := api.New(app.Bookings{}, api.Links{}, zap.NewNop(), prometheus.NewRegistry()).(chi.Routes)
+	router := api.New(app.Bookings{}, api.Doors{}, zap.NewNop(), prometheus.NewRegistry()).(chi.Routes)
 	err := chi.Walk(router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		all = append(all, method+" "+route)
 		return nil

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -86,6 +87,13 @@ func problem(err error) app.Answer {
 		}
 	}
 	return answerProblem(http.StatusInternalServerError, "internal", "")
+}
+
+// refuse is the answer of a door that stayed shut.
+func refuse(p *web.Problem) app.Answer {
+	header := map[string]string{"Content-Type": "application/problem+json"}
+	maps.Copy(header, p.Header)
+	return app.Answer{Status: p.Status, Header: header, Body: p.Encode()}
 }
 
 func (e *requestError) answer() app.Answer {
