@@ -38,6 +38,7 @@ func TestIndexConcurrently(t *testing.T) {
 	for name, through := range map[string]func(*testing.T, *dbtest.DB) string{
 		"directly": func(_ *testing.T, db *dbtest.DB) string { return db.URL("slotwise_booking_owner") },
 		"behind pooler": func(t *testing.T, db *dbtest.DB) string {
+			t.Helper()
 			return pooler.New(t, db, "slotwise_booking_owner").URL("slotwise_booking_owner")
 		},
 	} {
@@ -135,7 +136,7 @@ func TestIndexWaitsForAnOldTransaction(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- pgdb.Migrate(t.Context(), conn, "lab", lab(goodIndex)) }()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; {
 		if value[int](t, db, `select count(*) from pg_index where indrelid = 'lab.rows'::regclass and not indisvalid`) > 0 {
 			break
 		}

@@ -38,7 +38,7 @@ func New(pool *pgxpool.Pool, log plan.Log, times sendlog.Times, logger *zap.Logg
 	planned := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "slotwise_audit_planned_total", Help: "Messages that the audit had to plan: the fast path has lost them.",
 	}, []string{"kind"})
-	for _, kind := range []sendlog.Kind{sendlog.Confirm, sendlog.Move, sendlog.Cancel, sendlog.Reminder, sendlog.Unreadable} {
+	for _, kind := range []sendlog.Kind{sendlog.Confirm, sendlog.Move, sendlog.Cancel, sendlog.Reminder, sendlog.Unreadable, sendlog.WebhookFor} {
 		planned.WithLabelValues(string(kind)) // a counter that is not there can't be watched
 	}
 	return &Audit{pool: pool, log: log, times: times, logger: logger, chunk: mostRows, planned: planned}
@@ -82,7 +82,10 @@ const unplannedSQL = `
 
 // plan writes what is owed, and counts and tells what nobody had planned. Nearly always that
 // is nothing, so it looks before it writes: a tenth of the cost.
-func (a *Audit) plan(ctx context.Context, tx pgx.Tx, owed []sendlog.Message) (inserted int, err error) {
+//
+// What events owe endpoints is looked for and written by one statement: which endpoints those
+// are, only the database knows.
+func (a *Audit) plan(ctx context.Context, tx pgx.Tx, owed []sendlog.Message, told []sendlog.Announcement) (inserted int, err error) {
 	messages, all := map[string]sendlog.Message{}, make([]string, len(owed))
 	for i, m := range owed {
 		messages[m.Key], all[i] = m, m.Key
@@ -96,7 +99,7 @@ func (a *Audit) plan(ctx context.Context, tx pgx.Tx, owed []sendlog.Message) (in
 	for _, key := range unplanned {
 		owed = append(owed, messages[key])
 	}
-	keys, err := a.log.Plan(ctx, owed)
+	keys, err := a.log.PlanEvents(ctx, owed, told)
 	if err != nil {
 		return 0, fmt.Errorf("plan what was found: %w", err)
 	}
@@ -104,7 +107,10 @@ func (a *Audit) plan(ctx context.Context, tx pgx.Tx, owed []sendlog.Message) (in
 		return 0, nil
 	}
 	for _, key := range keys {
-		m := messages[key]
+		m, mail := messages[key]
+		if !mail {
+			m.Kind = sendlog.WebhookFor
+		}
 		a.planned.WithLabelValues(string(m.Kind)).Inc()
 		if m.State == sendlog.Held {
 			a.logger.Error("event held", zap.String("key", m.Key), zap.String("reason", m.Reason))

@@ -35,15 +35,17 @@ func (a *Audit) events(ctx context.Context) (more bool, err error) {
 		}
 		more = len(found) == a.chunk
 		var owed []sendlog.Message
+		var told []sendlog.Announcement
 		for _, e := range found {
 			if e.Young { // not a condition of the query: it would step over a young row with a lower id
 				more = false
 				break
 			}
-			owed = append(owed, plan.Encoded{MessageID: e.MessageID, At: e.CreatedAt, Body: e.Payload}.Owed()...)
+			messages, events := plan.Encoded{MessageID: e.MessageID, At: e.CreatedAt, Body: e.Payload}.Owed()
+			owed, told = append(owed, messages...), append(told, events...)
 			mark = e.ID
 		}
-		if _, err := a.plan(ctx, tx, owed); err != nil {
+		if _, err := a.plan(ctx, tx, owed, told); err != nil {
 			return err
 		}
 		return move(ctx, tx, mark, !more)

@@ -55,11 +55,11 @@ func (a *Audit) released(ctx context.Context) (more bool, err error) {
 }
 
 func (a *Audit) reread(ctx context.Context, tx pgx.Tx, u unread) error {
-	owed := plan.Encoded{MessageID: strings.TrimPrefix(u.Key, id.Unreadable("")), At: u.At, Body: u.Facts.Event}.Owed()
+	owed, told := plan.Encoded{MessageID: strings.TrimPrefix(u.Key, id.Unreadable("")), At: u.At, Body: u.Facts.Event}.Owed()
 	state, reason := sendlog.Skipped, "read: what it owes is planned"
 	if len(owed) == 1 && owed[0].State == sendlog.Held {
 		state, reason = sendlog.Held, owed[0].Reason
-	} else if _, err := a.log.Plan(ctx, owed); err != nil {
+	} else if _, err := a.log.PlanEvents(ctx, owed, told); err != nil {
 		return fmt.Errorf("plan %s: %w", u.Key, err)
 	}
 	if _, err := tx.Exec(ctx, `update notifier.send_log set state = $2, reason = $3 where key = $1`, u.Key, state, reason); err != nil {

@@ -12,7 +12,8 @@ import (
 // unread plans body, which nobody can read, and returns its row's key.
 func (w *world) unread(messageID, body string) string {
 	w.t.Helper()
-	keys, err := w.log.Plan(w.t.Context(), plan.Encoded{MessageID: messageID, At: time.Now(), Body: []byte(body)}.Owed())
+	owed, _ := plan.Encoded{MessageID: messageID, At: time.Now(), Body: []byte(body)}.Owed()
+	keys, err := w.log.Plan(w.t.Context(), owed)
 	if err != nil || len(keys) != 1 {
 		w.t.Fatalf("planned %v: %v", keys, err)
 	}

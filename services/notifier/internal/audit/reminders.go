@@ -30,7 +30,7 @@ func (a *Audit) reminders(ctx context.Context) (more bool, err error) {
 		for i, b := range missed {
 			owed[i] = b.Reminder()
 		}
-		inserted, err := a.plan(ctx, tx, owed)
+		inserted, err := a.plan(ctx, tx, owed, nil)
 		more = len(missed) == a.chunk && inserted > 0 // else the same ones would be found for ever
 		return err
 	})

@@ -81,14 +81,18 @@ type Encoded struct {
 	Body      []byte
 }
 
-// Owed returns what the event owes. One that can't be read owes a held row, which keeps the
-// bytes for a person to see; it must not stop those behind it.
-func (e Encoded) Owed() []sendlog.Message {
+// Owed returns what the event owes: mails, and a webhook to every endpoint that wants it, also
+// when nobody is owed a mail. One that can't be read owes a held row, which keeps the bytes for a
+// person to see; it must not stop those behind it.
+func (e Encoded) Owed() ([]sendlog.Message, []sendlog.Announcement) {
 	read, err := event.Decode(e.Body)
 	if err != nil {
-		return []sendlog.Message{e.held(err.Error())}
+		return []sendlog.Message{e.held(err.Error())}, nil
 	}
-	return Owed(read)
+	d := read.Data
+	return Owed(read), []sendlog.Announcement{{
+		Event: read.ID, Type: string(read.Type), Booking: d.Booking, Resource: d.Resource, Version: d.Version, At: read.Time, Body: e.Body,
+	}}
 }
 
 // maxKept is how much of an event is kept: what an outbox row may have (64 KiB).

@@ -104,9 +104,9 @@ func TestUnreadableEventIsHeld(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			owed := plan.Encoded{MessageID: tt.messageID, At: changedAt, Body: tt.body}.Owed()
-			if len(owed) != 1 {
-				t.Fatalf("owed %+v", owed)
+			owed, told := plan.Encoded{MessageID: tt.messageID, At: changedAt, Body: tt.body}.Owed()
+			if len(owed) != 1 || len(told) != 0 {
+				t.Fatalf("owed %+v, told %+v", owed, told)
 			}
 			m := owed[0]
 			if m.Key != tt.key || m.State != sendlog.Held || m.Channel != sendlog.Event || m.Kind != sendlog.Unreadable || !m.DueAt.Equal(changedAt) {

@@ -17,6 +17,7 @@ import (
 // Log is where messages are planned: [sendlog.Log].
 type Log interface {
 	Plan(ctx context.Context, messages []sendlog.Message) (inserted []string, err error)
+	PlanEvents(ctx context.Context, messages []sendlog.Message, events []sendlog.Announcement) (inserted []string, err error)
 }
 
 // batch is how many messages of a stream are planned together: 100 rows a transaction are
@@ -37,26 +38,28 @@ func (p Planner) Loop(js jetstream.JetStream) bus.Loop {
 // Handle plans what msgs owe, all in one call. They are acknowledged only when it returns nil.
 func (p Planner) Handle(ctx context.Context, msgs []jetstream.Msg) error {
 	var owed []sendlog.Message
+	var events []sendlog.Announcement
 	for _, m := range msgs {
-		owed = append(owed, p.owed(m)...)
+		messages, told := p.owed(m)
+		owed, events = append(owed, messages...), append(events, told...)
 	}
-	if _, err := p.Log.Plan(ctx, owed); err != nil {
+	if _, err := p.Log.PlanEvents(ctx, owed, events); err != nil {
 		return fmt.Errorf("plan events: %w", err)
 	}
 	failpoint.Hit("planner.planned")
 	return nil
 }
 
-func (p Planner) owed(m jetstream.Msg) []sendlog.Message {
+func (p Planner) owed(m jetstream.Msg) ([]sendlog.Message, []sendlog.Announcement) {
 	at := time.Now()
 	if meta, err := m.Metadata(); err == nil {
 		at = meta.Timestamp
 	}
-	owed := Encoded{MessageID: m.Headers().Get(nats.MsgIdHdr), At: at, Body: m.Data()}.Owed()
+	owed, events := Encoded{MessageID: m.Headers().Get(nats.MsgIdHdr), At: at, Body: m.Data()}.Owed()
 	for _, message := range owed {
 		if message.State == sendlog.Held {
 			p.Logger.Error("event held", zap.String("key", message.Key), zap.String("subject", m.Subject()), zap.String("reason", message.Reason))
 		}
 	}
-	return owed
+	return owed, events
 }

@@ -251,12 +251,12 @@ type away struct {
 	back    atomic.Bool
 }
 
-func (a *away) Plan(ctx context.Context, messages []sendlog.Message) ([]string, error) {
+func (a *away) PlanEvents(ctx context.Context, messages []sendlog.Message, events []sendlog.Announcement) ([]string, error) {
 	if !a.back.Load() {
 		a.refused.Add(1)
 		return nil, errors.New("no connection")
 	}
-	return a.Log.Plan(ctx, messages)
+	return a.Log.PlanEvents(ctx, messages, events)
 }
 
 func TestB45NothingIsAcknowledgedUnplanned(t *testing.T) {

@@ -10,7 +10,7 @@ const forgetSQL = `
 		select s.key
 		from notifier.send_log s
 		where s.created_at < now() - interval '90 days'
-		  and s.state in ('sent', 'skipped', 'refused')
+		  and (s.state in ('sent', 'skipped', 'refused') or s.state = 'held' and s.channel = 'webhook')
 		  and not exists (
 		      select from booking.for_notifier b
 		      where b.booking = s.booking and b.ends_at > now() - interval '30 days'
@@ -24,7 +24,7 @@ const forgetSQL = `
 // Forget deletes closed rows, and their hands, that are 90 days old and whose booking ended 30
 // days ago; at most 1000, and returns how many. Those times are longer than the stream and the
 // outbox keep events: what is planned again from there must find its row, or it would be sent
-// again.
+// again. Webhooks that are held go too: an endpoint that is off may be told for ever.
 func (l *Log) Forget(ctx context.Context) (int, error) {
 	tag, err := l.pool.Exec(ctx, forgetSQL)
 	if err != nil {

@@ -2,6 +2,7 @@ package sendlog
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,6 +15,8 @@ type Log struct {
 	times Times
 	woken chan struct{}
 	hooks chan struct{}
+
+	announces atomic.Bool // there was an endpoint when events were last planned here
 }
 
 // New returns the log in pool's database. The times must have passed [Times.Check].

@@ -94,6 +94,13 @@ func (f fixture) everything() {
 	if b, err := f.Backlog(f.ctx()); err != nil || b.States[sendlog.Held] != 1 {
 		f.t.Errorf("%+v: %v", b, err)
 	}
+	f.endpoint("we_1")
+	if got := f.planEvents([]sendlog.Message{mail(f.book(), sendlog.Confirm, 1)}, announcement(1)); len(got) != 2 {
+		f.t.Errorf("planned %q", got)
+	}
+	if got := f.planEvents([]sendlog.Message{mail(f.book(), sendlog.Confirm, 1)}, announcement(2)); len(got) != 2 {
+		f.t.Errorf("planned %q", got)
+	}
 	if n, err := f.Forget(f.ctx()); err != nil || n != 0 {
 		f.t.Errorf("%d forgotten: %v", n, err)
 	}

@@ -43,19 +43,11 @@ func (l *Log) Plan(ctx context.Context, messages []Message) ([]string, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	rows := make([]row, len(messages))
-	for i, m := range messages {
-		rows[i] = row{
-			Key: m.Key, Channel: m.Channel, Booking: m.Booking, Kind: m.Kind, Version: m.Version, StartVersion: m.StartVersion,
-			Role: m.Role, Endpoint: m.Endpoint, Copy: max(m.Copy, 1), Urgency: m.Urgency,
-			State: cmp.Or(m.State, Planned), Reason: m.Reason, DueAt: m.DueAt, Payload: m.Facts,
-		}
-	}
-	text, err := json.Marshal(rows)
+	text, err := encodeRows(messages)
 	if err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
+		return nil, err
 	}
-	inserted, err := l.pool.Query(ctx, planSQL, string(text), l.times.Late)
+	inserted, err := l.pool.Query(ctx, planSQL, text, l.times.Late)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
@@ -70,4 +62,21 @@ func (l *Log) Plan(ctx context.Context, messages []Message) ([]string, error) {
 		l.WakeWebhooks()
 	}
 	return keys, nil
+}
+
+// encodeRows is what plan.sql reads.
+func encodeRows(messages []Message) (string, error) {
+	rows := make([]row, len(messages))
+	for i, m := range messages {
+		rows[i] = row{
+			Key: m.Key, Channel: m.Channel, Booking: m.Booking, Kind: m.Kind, Version: m.Version, StartVersion: m.StartVersion,
+			Role: m.Role, Endpoint: m.Endpoint, Copy: max(m.Copy, 1), Urgency: m.Urgency,
+			State: cmp.Or(m.State, Planned), Reason: m.Reason, DueAt: m.DueAt, Payload: m.Facts,
+		}
+	}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return "", fmt.Errorf("plan: %w", err)
+	}
+	return string(text), nil
 }
