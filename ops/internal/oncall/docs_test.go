@@ -31,9 +31,11 @@ func TestRunbook(t *testing.T) {
 		"do discard": one, "do resend": one, "do pause": message.SwitchChange{}, "do resume": message.SwitchChange{}, "do unpark": one, "do reconcile": one, "do republish": map[string]int{"stored": 1},
 		"do lift": message.Lift{Lifted: true}, "get suppressions": message.Suppressions{},
 	})
+	d.publish(t, d.declare(t), told(first, 1))
 	used := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
+		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
+		line, _, _ = strings.Cut(line, " > ")
 		if !strings.HasPrefix(line, "slotwise ") || strings.Contains(line, "--help") {
 			continue
 		}

@@ -44,6 +44,7 @@ var Commands = []Command{
 	{"relay", "", "tell what waits in the outbox, what is parked, and whether the relay pauses", relay},
 	{"unpark", "[ID …] [--all]", "let the relay try parked events again", unpark},
 	{"republish", "--since TIME", "publish kept events again to a stream that has lost them", republish},
+	{"snapshot", "", "write the last event of each booking that the stream holds, one JSON a line", snapshot},
 	{"reconcile", "", "make reminders' schedules again that are missing", reconcile},
 }
 

@@ -29,6 +29,8 @@ booking keys create FLAGS     make an API key and print it, this once
     --days N                  until it expires; by default it does not
 booking keys list             print all keys, and when each was used last
 booking keys revoke ID        end a key, at once and for good
+booking raise                 after the database was restored: read what slotwise snapshot writes, and raise each
+                              booking above the version that consumers have been told
 `
 
 func main() {
@@ -63,12 +65,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		return serve(ctx, s, env)
 	case len(args) == 1 && args[0] == "migrate":
 		return migrate(ctx, s)
+	case len(args) == 1 && args[0] == "raise":
+		return raise(ctx, s, in, out)
 	case len(args) == 3 && args[0] == "resources" && args[1] == "apply":
 		return applyResources(ctx, s, args[2], in, out)
 	case len(args) == 2 && args[0] == "resources" && args[1] == "list":
 		return listResources(ctx, s, out)
 	}
-	return usage("unknown command; there are migrate, resources apply FILE, resources list, keys create|list|revoke, and none to serve")
+	return usage("unknown command; there are migrate, resources apply FILE, resources list, keys create|list|revoke, raise, and none to serve")
 }
 
 // migrate does not wait: whoever runs it sees the error and runs it again.
