@@ -1,6 +1,7 @@
 package hooktest
 
 import (
+	"bytes"
 	"maps"
 	"net/http"
 	"time"
@@ -22,7 +23,7 @@ type Fault struct {
 	Status int             // 0: 204
 	Header http.Header
 	Body   string
-	Size   int  // bytes that follow Body
+	Size   int  // so many letters x that follow Body
 	Stuck  bool // the body has no end: after what there is of it, silence
 }
 
@@ -83,7 +84,7 @@ func (f Fault) answer(w http.ResponseWriter, r *http.Request, ending <-chan stru
 	}
 	w.WriteHeader(f.Status)
 	_, _ = w.Write([]byte(f.Body)) // a status without a body takes none; a sender that has gone neither
-	for chunk := make([]byte, 32<<10); f.Size > 0; f.Size -= len(chunk) {
+	for chunk := bytes.Repeat([]byte("x"), 32<<10); f.Size > 0; f.Size -= len(chunk) {
 		if _, err := w.Write(chunk[:min(f.Size, len(chunk))]); err != nil {
 			return
 		}

@@ -93,7 +93,7 @@ func checkName(host string) string {
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 		}) {
 			return "its host's name has an illegal character, or an empty or overlong part"
 		}
@@ -108,7 +108,7 @@ func checkName(host string) string {
 func number(label string) bool {
 	digits, hex := strings.CutPrefix(strings.ToLower(label), "0x")
 	return !strings.ContainsFunc(digits, func(r rune) bool {
-		return !(r >= '0' && r <= '9' || hex && r >= 'a' && r <= 'f')
+		return (r < '0' || r > '9') && (!hex || r < 'a' || r > 'f')
 	})
 }
 
