@@ -46,6 +46,8 @@ func (v *visit) words(err error, told app.Answer) string {
 		return "Nothing was changed: your booking has changed since that page was made. This is how it stands now."
 	case errors.Is(err, booking.ErrCancelled):
 		return "Nothing was changed: your booking is cancelled, for good."
+	case errors.Is(err, booking.ErrOver):
+		return "Nothing was changed: your booking is over."
 	case taken:
 		return "Nothing was changed: not enough seats are free at that time. Please choose another."
 	case twice:

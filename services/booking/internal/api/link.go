@@ -210,7 +210,10 @@ func encodeGuest(o app.Outcome) (app.Answer, error) {
 
 // shown is the view as the page has it.
 func (v *visit) shown(view app.View) *page.Booking {
-	return &page.Booking{Booking: view.Booking, Resource: view.Resource, Zone: location(view.Resource.Zone), Forms: v.up + v.token}
+	return &page.Booking{
+		Booking: view.Booking, Resource: view.Resource, Zone: location(view.Resource.Zone),
+		Over: !time.Now().Before(view.Booking.End), Forms: v.up + v.token,
+	}
 }
 
 func (v *visit) page(status int, p page.Page) (app.Answer, error) {

@@ -209,6 +209,51 @@ func TestLinksOnPages(t *testing.T) {
 	}
 }
 
+// Once it is over, the booking can only be seen, for as long as the link lives.
+func TestLinksWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	b := d.book(nil).booking(t)
+	b.End = time.Now().Add(-time.Hour)
+	d.exec(`update booking.bookings set starts_at = $2::timestamptz - interval '1 hour', ends_at = $2, remind_at = null where id = $1`, b.ID, b.End)
+	at := "/b/" + d.token(b)
+	seen := d.browse(at, nil)
+	seen.wantPage(t, 200, "Your booking is over", "Room 7")
+	if strings.Contains(string(seen.body), "<form") {
+		t.Errorf("a booking that is over has forms:\n%s", seen.body)
+	}
+	d.browse(at+"/cancel", url.Values{"version": {"1"}}).wantPage(t, 409, "Nothing was changed: your booking is over.")
+	if r := d.do(http.MethodPost, at+"/move", `{"start":"2040-03-02T10:00:00Z"}`, "If-Match", "*"); r.status != 409 || r.slug() != "booking-over" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if n := d.count(`select count(*) from booking.outbox_events`); n != 1 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// B130: by links and by the API at once, all from one version: one of them is it.
+func TestB130OneWinnerByLinkOrKey(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	b := d.book(nil).booking(t)
+	at := "/b/" + d.token(b)
+	answers := d.race(30, func(i int) (reply, error) {
+		switch i % 3 {
+		case 0:
+			return d.try(http.MethodPost, at+"/cancel", "{}", "If-Match", etag(1))
+		case 1:
+			return d.try(http.MethodPost, at+"/move", fmt.Sprintf(`{"start":"2041-01-%02dT10:00:00Z"}`, i+1), "If-Match", etag(1))
+		}
+		return d.try(http.MethodPatch, "/v1/bookings/"+b.ID, fmt.Sprintf(`{"note":"n%d"}`, i), "If-Match", etag(1))
+	})
+	if len(answers[200]) != 1 || len(answers[412]) != 29 {
+		t.Errorf("statuses %v", counts(answers))
+	}
+	if n := d.count(`select count(*) from booking.outbox_events`); n != 2 {
+		t.Errorf("%d events", n)
+	}
+}
+
 // What fetches links ahead of people, or asks in any other way than a POST, changes nothing.
 func TestFetchingALinkChangesNothing(t *testing.T) {
 	t.Parallel()

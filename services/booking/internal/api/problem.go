@@ -48,6 +48,7 @@ var known = []struct {
 	{booking.ErrNotFound, http.StatusNotFound, "booking-not-found", "there is no such booking"},
 	{booking.ErrVersion, http.StatusPreconditionFailed, "version-mismatch", "the booking has changed: read it again"},
 	{booking.ErrCancelled, http.StatusConflict, "booking-cancelled", "the booking is cancelled"},
+	{booking.ErrOver, http.StatusConflict, "booking-over", "the booking is over: its customer can only see it"},
 	{booking.ErrErased, http.StatusConflict, "person-erased", "the person of this booking was erased"},
 	{app.ErrKeyRunning, http.StatusConflict, "idempotency-key-in-use", "a request with this Idempotency-Key is still running"},
 	{app.ErrKeyReused, http.StatusUnprocessableEntity, "idempotency-key-reused", "this Idempotency-Key was used for another request"},

@@ -23,7 +23,7 @@ type Call struct {
 	Key      Key
 	Trace    string
 	Sees     func(resource string) bool // whether the caller may know of a resource's bookings; nil: of all
-	Customer string                     // UUID of the caller, who must be the booking's contact; empty: no customer calls
+	Customer string                     // UUID of the caller, who must be the booking's contact, before its end; empty: no customer calls
 	Match    func(version int64) bool   // whether the caller means the booking as it stands; nil: no matter
 	Encode   Encode
 }
@@ -95,6 +95,9 @@ func (s Bookings) change(ctx context.Context, ask Ask, call Call, step Step) (An
 		}
 		if call.Match != nil && !call.Match(f.Booking.Version) {
 			return booking.Change{}, fmt.Errorf("version %d: %w", f.Booking.Version, booking.ErrVersion)
+		}
+		if call.Customer != "" && !f.Now.Before(f.Booking.End) {
+			return booking.Change{}, fmt.Errorf("as its customer: %w", booking.ErrOver)
 		}
 		return step(f)
 	}, call.Encode)

@@ -12,6 +12,7 @@ var (
 	ErrVersion   = errors.New("the booking has changed")
 	ErrCancelled = errors.New("the booking is cancelled")
 	ErrErased    = errors.New("the person of this booking was erased")
+	ErrOver      = errors.New("the booking is over")
 )
 
 // TakenError says that the seats asked for are not free throughout the time.
@@ -46,7 +47,7 @@ func Refused(err error) bool {
 	if _, ok := errors.AsType[*TakenError](err); ok {
 		return true
 	}
-	return slices.ContainsFunc([]error{ErrNotFound, ErrVersion, ErrCancelled, ErrErased}, func(kind error) bool {
+	return slices.ContainsFunc([]error{ErrNotFound, ErrVersion, ErrCancelled, ErrErased, ErrOver}, func(kind error) bool {
 		return errors.Is(err, kind)
 	})
 }

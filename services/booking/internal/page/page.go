@@ -24,12 +24,13 @@ type Page struct {
 }
 
 // Booking is a booking as its customer sees it, with forms to move and to cancel it unless it is
-// cancelled.
+// cancelled or over.
 type Booking struct {
 	booking.Booking
 	Resource booking.Resource
 	Zone     *time.Location // of the resource
-	Forms    string         // where the forms' paths begin, seen from the page's own path: …/move, …/cancel
+	Over     bool
+	Forms    string // where the forms' paths begin, seen from the page's own path: …/move, …/cancel
 
 	// Choices are the times that were meant by the one that the customer has typed, when clocks
 	// go back and it comes twice. The form then asks which.
@@ -88,8 +89,16 @@ func (b *Booking) When() []string {
 	return []string{from + " to " + to, fmt.Sprintf("%s (%s)", b.Zone, offset(start))}
 }
 
-// Confirmed reports whether the booking stands.
-func (b *Booking) Confirmed() bool { return b.Status == booking.Confirmed }
+// Is says how the booking stands, in a word.
+func (b *Booking) Is() string {
+	if b.Status == booking.Confirmed && b.Over {
+		return "over"
+	}
+	return string(b.Status)
+}
+
+// Open reports whether its customer may change it.
+func (b *Booking) Open() bool { return b.Status == booking.Confirmed && !b.Over }
 
 // LocalStart is the start as the form's field has it: local, without an offset.
 func (b *Booking) LocalStart() string {

@@ -48,13 +48,14 @@ func render(t *testing.T, p page.Page) []byte {
 // The golden files are read in review: what a customer sees.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	cancelled, twice := shown(t, "Europe/Berlin"), shown(t, "Europe/Berlin")
-	cancelled.Status = booking.Cancelled
+	cancelled, over, twice := shown(t, "Europe/Berlin"), shown(t, "Europe/Berlin"), shown(t, "Europe/Berlin")
+	cancelled.Status, cancelled.Over, over.Over = booking.Cancelled, true, true
 	back := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
 	twice.Choices, twice.Forms = []time.Time{back, back.Add(time.Hour)}, "../AQGS"
 	for name, p := range map[string]page.Page{
 		"confirmed": {Booking: shown(t, "Europe/Berlin")},
 		"cancelled": {Notice: "Nothing was changed.", Booking: cancelled},
+		"over":      {Booking: over},
 		"twice":     {Notice: "Which one?", Booking: twice},
 		"dead":      {Notice: "This link does not work."},
 	} {

@@ -402,9 +402,10 @@ func TestWhoCallsAsCustomer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.must(d.book(request("room", base, 1)))
+	below := int64(3)
 	as := func(customer string, do func(app.Call) (app.Answer, error)) error {
 		o, err := d.try(func(c app.Call) (app.Answer, error) {
-			c.Customer, c.Match = customer, func(version int64) bool { return version < 3 }
+			c.Customer, c.Match = customer, func(version int64) bool { return version < below }
 			return do(c)
 		})
 		return errors.Join(err, o.Refusal)
@@ -429,6 +430,14 @@ func TestWhoCallsAsCustomer(t *testing.T) {
 		t.Errorf("a stale page: %v", err)
 	}
 	view, err := d.GetFor(t.Context(), bob, b.ID)
+	d.exec(`update booking.bookings set starts_at = now() - interval '1 hour', ends_at = now(), remind_at = null`)
+	below = 99
+	for what, do := range map[string]func(app.Call) (app.Answer, error){"move": d.move(b.ID, base), "cancel": d.cancel(b.ID)} {
+		if err := as(bob, do); !errors.Is(err, booking.ErrOver) {
+			t.Errorf("%s after the end: %v", what, err)
+		}
+	}
+	d.must(d.edit(b.ID, booking.Edit{Note: new("operators still may")}))
 	if err != nil || !reflect.DeepEqual(view.Booking, corrected) || view.Resource.HostAddress != "" || view.Messages != nil {
 		t.Errorf("bob sees %+v, %v", view, err)
 	}
