@@ -88,9 +88,10 @@ fmt: bin/golangci-lint ## format all Go files
 	bin/golangci-lint fmt $(MODULES)
 
 bench: ## measure: the figures of docs/benchmarks.md
+	@go build -o bin/testdb ./testkit/cmd/testdb
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/bench/
-	go test -run '^$$' -bench Send -benchtime 1x -timeout 10m ./services/notifier/internal/send/
-	go test -run '^$$' -bench 'Relay|Claim' -benchtime 1x -timeout 60m ./services/relay/cmd/relay/
+	bin/testdb -durable go test -run '^$$' -bench Send -benchtime 1x -timeout 10m ./services/notifier/internal/send/
+	bin/testdb -durable go test -run '^$$' -bench 'Relay|Claim' -benchtime 1x -timeout 60m ./services/relay/cmd/relay/
 
 fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	@git grep --untracked -oE '^func Fuzz\w+' -- '*_test.go' | while IFS=: read -r file func; do \

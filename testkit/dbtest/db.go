@@ -49,6 +49,19 @@ func New(tb testing.TB) *DB {
 	return db
 }
 
+// Durable fails a benchmark whose server does not sync commits: its figures would say nothing.
+// `testdb -durable` starts one that does.
+func (db *DB) Durable() {
+	db.tb.Helper()
+	var fsync string
+	if err := db.Admin.QueryRow(db.tb.Context(), `select current_setting('fsync')`).Scan(&fsync); err != nil {
+		db.tb.Fatal(err)
+	}
+	if fsync != "on" {
+		db.tb.Fatal("this PostgreSQL does not sync commits: run it below testdb -durable, as make bench does")
+	}
+}
+
 // URL is for logging in as role, one of deploy/postgres/roles.sql; "" is the administrator.
 // With TEST_POOLER roles come through the pooler, the administrator never does.
 func (db *DB) URL(role string) string { return db.server.url(db.Name, role) }

@@ -5,6 +5,10 @@
 // It finds or starts the server as testkit/postgres tells, sets TEST_DATABASE_URL for the
 // command, passes signals to it and ends with its exit code. A server that it started ends
 // with it. When TEST_DATABASE_URL is set already, that server is used.
+//
+//	testdb -durable go test -bench . ./...
+//
+// starts one that syncs its commits, as benchmarks need it.
 package main
 
 import (
@@ -30,18 +34,22 @@ func main() {
 
 // run returns the command's exit code, 1 when there is none.
 func run(args []string) (int, error) {
+	durable := len(args) > 0 && args[0] == "-durable"
+	if durable {
+		args = args[1:]
+	}
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return 2, errors.New("usage: testdb [--] command [argument …]")
+		return 2, errors.New("usage: testdb [-durable] [--] command [argument …]")
 	}
 	// Before the start: a signal that comes early must not leave a server behind.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 
 	server, err := postgres.Start(context.Background(), postgres.Options{
-		URL: os.Getenv("TEST_DATABASE_URL"), Image: os.Getenv("TEST_POSTGRES_IMAGE"),
+		URL: os.Getenv("TEST_DATABASE_URL"), Image: os.Getenv("TEST_POSTGRES_IMAGE"), Durable: durable,
 	})
 	if err != nil {
 		return 1, err

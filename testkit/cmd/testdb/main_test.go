@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,14 +14,33 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// program makes this test binary the program.
-const program = "TESTDB_TEST_PROGRAM"
+const (
+	program   = "TESTDB_TEST_PROGRAM" // makes this test binary the program
+	wantFsync = "TESTDB_TEST_FSYNC"   // makes it check the server that the program gives it
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(program) != "" {
 		main()
 	}
+	if want := os.Getenv(wantFsync); want != "" {
+		os.Exit(checkFsync(want))
+	}
 	os.Exit(m.Run())
+}
+
+// checkFsync is 0 when the server has fsync as wanted.
+func checkFsync(want string) int {
+	conn, err := pgx.Connect(context.Background(), os.Getenv("TEST_DATABASE_URL"))
+	if err != nil {
+		return 1
+	}
+	defer conn.Close(context.Background())
+	var got string
+	if err := conn.QueryRow(context.Background(), `select current_setting('fsync')`).Scan(&got); err != nil || got != want {
+		return 1
+	}
+	return 0
 }
 
 func TestRun(t *testing.T) {
@@ -37,9 +57,20 @@ func TestRun(t *testing.T) {
 	if _, err := pgx.Connect(t.Context(), strings.TrimSpace(string(url))); err == nil {
 		t.Error("the server is still there")
 	}
-	for _, args := range [][]string{nil, {"--"}, {"/no/such/command"}} {
+	for _, args := range [][]string{nil, {"--"}, {"-durable"}, {"/no/such/command"}} {
 		if code, err := run(args); code == 0 || err == nil {
 			t.Errorf("run(%q) = %d, %v", args, code, err)
+		}
+	}
+}
+
+// Benchmarks get a server that syncs its commits.
+func TestDurable(t *testing.T) {
+	t.Setenv("TEST_DATABASE_URL", "")
+	for fsync, args := range map[string][]string{"on": {"-durable"}, "off": {"--"}} {
+		t.Setenv(wantFsync, fsync)
+		if code, err := run(append(args, os.Args[0])); code != 0 || err != nil {
+			t.Errorf("fsync is not %s: %d, %v", fsync, code, err)
 		}
 	}
 }

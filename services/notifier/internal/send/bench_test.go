@@ -46,6 +46,7 @@ var body = "Subject: booking\r\n\r\n" + strings.Repeat(strings.Repeat("x", 77)+"
 func sendRate(b *testing.B, connections, mails int) float64 {
 	b.Helper()
 	db, mail := dbtest.New(b), mailtest.New(b, mailtest.Options{NoOp: true})
+	db.Durable()
 	fill(b, db, mails)
 	times := sendlog.DefaultTimes()
 	server, err := url.Parse(mail.URL())

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,18 +18,14 @@ import (
 	"github.com/slotwise/slotwise/pkg/topology"
 	"github.com/slotwise/slotwise/testkit/bustest"
 	"github.com/slotwise/slotwise/testkit/dbtest"
-	"github.com/slotwise/slotwise/testkit/postgres"
 )
 
 // BenchmarkRelay relays 100 000 rows of 600 bytes with the binary as it ships, in both of
 // nats-server's sync modes, and compares its rate with what the same server takes from an
-// asynchronous publisher just before. PostgreSQL is on disk, with fsync.
-//
-//	go test -run '^$' -bench Relay -benchtime 1x ./services/relay/cmd/relay
+// asynchronous publisher just before.
 //
 // RELAY_ settings of the environment reach the relay.
 func BenchmarkRelay(b *testing.B) {
-	onDisk(b)
 	if _, err := build(); err != nil { // not while it is measured
 		b.Fatal(err)
 	}
@@ -43,6 +37,7 @@ func BenchmarkRelay(b *testing.B) {
 		b.Run("sync="+mode.name, func(b *testing.B) {
 			for b.Loop() {
 				db, bus := dbtest.New(b), bustest.New(b, mode.options...)
+				db.Durable()
 				declare(b, bus)
 				limit := asyncLimit(b, bus, rows)
 				fill(b, db, 1, rows, false)
@@ -76,7 +71,6 @@ func BenchmarkRelay(b *testing.B) {
 // BenchmarkClaim claims and marks 50 000 rows, 500 at a time, behind many published rows, and
 // with an old snapshot held open, which keeps vacuum from removing dead index entries.
 func BenchmarkClaim(b *testing.B) {
-	onDisk(b)
 	const rows, batch = 50_000, 500
 	for _, c := range []struct {
 		published int
@@ -88,6 +82,7 @@ func BenchmarkClaim(b *testing.B) {
 				b.Fatal(err)
 			}
 			db := dbtest.New(b)
+			db.Durable()
 			fill(b, db, 1, c.published, true)
 			if c.snapshot {
 				hold(b, db)
@@ -177,34 +172,6 @@ func hold(b *testing.B, db *dbtest.DB) {
 	ctx := context.WithoutCancel(b.Context())
 	b.Cleanup(func() { tx.Rollback(ctx) }) //nolint:errcheck // its database goes
 }
-
-// onDisk makes all benchmarks of this process use a PostgreSQL whose commits are synced.
-func onDisk(b *testing.B) {
-	b.Helper()
-	if err := startOnDisk(); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// startOnDisk starts it once, unless TEST_DATABASE_URL names one.
-var startOnDisk = sync.OnceValue(func() error {
-	if os.Getenv("TEST_DATABASE_URL") != "" {
-		return nil
-	}
-	dir, err := os.MkdirTemp("", "relay-bench")
-	if err != nil {
-		return err
-	}
-	server, err := postgres.Start(context.Background(), postgres.Options{Dir: filepath.Join(dir, "data"), Durable: true})
-	if err != nil {
-		return err
-	}
-	atExit = append(atExit, func() {
-		_ = server.Stop(context.Background()) // it dies with this process anyway
-		_ = os.RemoveAll(dir)
-	})
-	return os.Setenv("TEST_DATABASE_URL", server.AdminURL)
-})
 
 func relaySettings() (all []string) {
 	for _, pair := range os.Environ() {
