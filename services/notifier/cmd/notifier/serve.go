@@ -23,6 +23,7 @@ import (
 	"github.com/slotwise/slotwise/services/notifier/internal/plan"
 	"github.com/slotwise/slotwise/services/notifier/internal/send"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
+	"github.com/slotwise/slotwise/services/notifier/internal/webhook"
 	"github.com/slotwise/slotwise/services/notifier/migrations"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -94,7 +95,7 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 // reportGrace is what reports in flight get at a stop: more than a transaction may take.
 const reportGrace = pgdb.TxTimeout + 5*time.Second
 
-// loops runs what plans and what sends until ctx ends, and then until the sender has finished
+// loops runs what plans and what sends until ctx ends, and then until the senders have finished
 // what is in hand.
 func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger, pool *pgxpool.Pool, js jetstream.JetStream) error {
 	rows := sendlog.New(pool, s.times)
@@ -104,16 +105,19 @@ func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger
 	mails := mail.Renderer{From: s.from, Domain: s.domain, Links: s.links}
 	returnPath := bounce.ReturnPath(s.bounces.domain, s.from.Address)
 	sender := send.New(rows, s.smtp, mails.Render, returnPath, log, watch.Metrics())
+	webhooks := webhook.New(pool, s.webhooks, webhook.DefaultTimes(), rows.WokenWebhooks(), log, watch.Metrics())
 
 	watch.Metrics().MustRegister(auditor)
 	watch.Live("audit", auditor.Alive)
 	watch.Live("sender", sender.Live)
+	watch.Live("webhooks", webhooks.Live)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return planner.Loop(js).Run(ctx) })
 	group.Go(func() error { return reminders.Loop(js).Run(ctx) })
 	group.Go(func() error { return auditor.Run(ctx) })
 	group.Go(func() error { return sender.Run(ctx) })
+	group.Go(func() error { return webhooks.Run(ctx) })
 	if s.bounces.secret != "" {
 		reports := web.Server{
 			Addr: s.bounces.addr, Setting: "HTTP_ADDR", Lag: s.bounces.lag, Grace: reportGrace, Watch: watch, Log: log,

@@ -16,6 +16,7 @@ import (
 	"github.com/slotwise/slotwise/services/notifier/internal/mail"
 	"github.com/slotwise/slotwise/services/notifier/internal/send"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
+	"github.com/slotwise/slotwise/services/notifier/internal/webhook"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -25,6 +26,7 @@ type settings struct {
 	database  pgdb.Settings
 	nats      bus.Settings
 	smtp      send.Settings
+	webhooks  webhook.Settings
 	times     sendlog.Times
 	from      netmail.Address // of every mail
 	domain    string          // right part of every Message-ID
@@ -49,6 +51,7 @@ func readSettings(env *config.Reader) settings {
 		smtp:      send.Read(env),
 		times:     sendlog.ReadTimes(env),
 	}
+	s.webhooks = webhook.Read(env, s.smtp.Drain)
 	s.from, s.domain = readSender(env)
 	s.links = readLinks(env)
 	s.bounces = readBounces(env)
