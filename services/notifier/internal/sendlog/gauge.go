@@ -18,7 +18,7 @@ type Backlog struct {
 	States map[State]int64 // planned, unknown, handed, held, refused
 
 	// Overdue rows are planned, unknown or handed, past due by [Times.Overdue], and neither
-	// behind a quiet time nor a switch. OverdueLate are those past due by [Times.Late].
+	// behind a quiet time, nor a switch, nor their endpoint. OverdueLate are those past due by [Times.Late].
 	Overdue, OverdueLate int64
 }
 

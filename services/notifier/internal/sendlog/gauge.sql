@@ -10,7 +10,11 @@ from (
                offset 0)
            and not exists (
                select from notifier.switches p
-               where p.name = case s.channel when 'email' then 'mail' else 'webhooks' end and p.paused) as overdue
+               where p.name = case s.channel when 'email' then 'mail' else 'webhooks' end and p.paused)
+           and not (s.channel = 'webhook' and exists (
+               select from notifier.endpoints e
+               where e.id = s.endpoint and (not e.enabled or e.failing_since is not null or e.rate is not null)
+               offset 0)) as overdue
     from notifier.send_log s
     where s.state in ('planned', 'unknown')
     union all
