@@ -95,7 +95,7 @@ func TestChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.fields == nil {
-				if !c.None() || !reflect.DeepEqual(c.After, before) {
+				if !c.None() || c.Owes() || !reflect.DeepEqual(c.After, before) {
 					t.Errorf("changed %v of %+v", c.Fields, c.After)
 				}
 				return
@@ -118,6 +118,9 @@ func TestChanges(t *testing.T) {
 			}
 			check("start_version", after.StartVersion, before.StartVersion, tt.setsStart)
 			check("told_customer", after.ToldCustomer, before.ToldCustomer, tt.customer)
+			if c.Owes() != tt.customer {
+				t.Errorf("owes the customer a mail: %t", c.Owes())
+			}
 			check("told_host", after.ToldHost, before.ToldHost, tt.host)
 		})
 	}
