@@ -23,6 +23,10 @@ var (
 	lateSQL string
 )
 
+// shareSQL locks the results' endpoints before any of their rows, as everybody locks them: what
+// becomes of a row is then judged by what its endpoint is.
+const shareSQL = `select from notifier.endpoints e where e.id = any ($1) order by e.id for share`
+
 // end is a hand and how it ended.
 type end struct {
 	hand   Hand
@@ -47,13 +51,14 @@ func (s *Sender) writeOnce(ctx context.Context, ends []end) ([]disabled, error) 
 	}
 	health := judge(ends, s.times.RetryCap)
 	b := batch()
-	b.Queue(lockSQL, health.ids)
+	b.Queue(lockSQL, health.ids, health.good, health.bad, health.left, s.times.GiveUp)
+	b.Queue(shareSQL, health.ids)
 	b.Queue(resultSQL, keys, tokens, outcomes, answers, waits, last)
 	b.Queue(healthSQL, health.ids, health.good, health.bad, health.rest)
 	b.Queue(disableSQL, health.failing, health.keys, health.ns, health.answers, health.gone, s.times.GiveUp)
 	results := s.pool.SendBatch(ctx, b)
 	defer results.Close() //nolint:errcheck // closed below as well, where its error counts
-	for _, step := range []string{"settings", "lock"} {
+	for _, step := range []string{"settings", "lock", "share"} {
 		if _, err := results.Exec(); err != nil {
 			return nil, fmt.Errorf("write webhooks' results: %s: %w", step, err)
 		}
@@ -116,9 +121,9 @@ func (t Times) wait(e end) time.Duration {
 
 // health is what results say of their endpoints: columns of the statements' parameters.
 type health struct {
-	ids       []string
-	good, bad []bool
-	rest      []*time.Duration // asked for with Retry-After
+	ids             []string
+	good, bad, left []bool           // a success; the last one a failure; a 410
+	rest            []*time.Duration // asked for with Retry-After
 
 	// Of the endpoints with a failure: the hand that counts, a 410 before any other.
 	failing []string
@@ -139,14 +144,15 @@ func judge(ends []end, most time.Duration) health {
 		if !known {
 			i = len(h.ids)
 			at[id] = i
-			h.ids, h.good, h.bad, h.rest = append(h.ids, id), append(h.good, false), append(h.bad, false), append(h.rest, nil)
+			h.ids, h.good, h.bad = append(h.ids, id), append(h.good, false), append(h.bad, false)
+			h.left, h.rest = append(h.left, false), append(h.rest, nil)
 		}
 		switch e.ending.outcome {
 		case accepted:
 			h.good[i], h.bad[i] = true, false
 			continue
 		case failed, gone:
-			h.bad[i] = true
+			h.bad[i], h.left[i] = true, h.left[i] || e.ending.outcome == gone
 		default:
 			continue
 		}
