@@ -104,7 +104,7 @@ func read(env *config.Reader) relay.Settings {
 	return relay.Settings{
 		Table:  table,
 		Stream: env.String("RELAY_STREAM", topology.Bookings, "the stream that takes the outbox's subjects"),
-		Batch:  env.Int("RELAY_BATCH", 500, 1, bus.MaxBatch, "most events of a claim"),
+		Batch:  env.Int("RELAY_BATCH", 1000, 1, bus.MaxBatch, "most events of a claim"),
 		Lanes:  env.Int("RELAY_LANES", 2, 1, 4, "most claims at once"),
 		Times:  relay.DefaultTimes(env.Duration("RELAY_POLL", 5*time.Second, 100*time.Millisecond, time.Minute, "how often to look without a doorbell")),
 	}
