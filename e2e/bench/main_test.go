@@ -46,7 +46,7 @@ func start(b *testing.B, change ...func(*stack.Config)) *system {
 	mail := mailtest.New(b, mailtest.Options{NoOp: true})
 	c := stack.Config{
 		Root: root, Bin: bin, Dir: b.TempDir(), Out: io.Discard, Sync: true, SMTPURL: mail.URL(),
-		Env: map[string]string{"SMTP_CA_FILE": mail.CAFile(), "MAIL_FROM": "Slotwise <bookings@slotwise.example>", "LOG_LEVEL": "warn"},
+		Env: map[string]string{"SMTP_CA_FILE": mail.CAFile(), "MAIL_FROM": "Slotwise <bookings@slotwise.example>", "LOG_LEVEL": "warn", "RATE_PER_CLIENT": "0"},
 	}
 	for _, f := range change {
 		f(&c)
@@ -103,6 +103,7 @@ func (s *system) book(n int) error {
 		return fmt.Errorf("ask: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+s.APIKey())
 	response, err := s.http.Do(request)
 	if err != nil {
 		return fmt.Errorf("ask: %w", err)

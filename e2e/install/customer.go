@@ -53,6 +53,9 @@ func (in *Installation) Post(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, fmt.Errorf("ask: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if in.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+in.Key)
+	}
 	if r.Key != "" {
 		request.Header.Set("Idempotency-Key", r.Key)
 	}

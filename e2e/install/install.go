@@ -22,6 +22,7 @@ type Installation struct {
 	DB  *dbtest.DB // nil when the test has named another database
 	Bin string     // the folder of the programs
 	Dir string     // of its data
+	Key string     // API key of all requests; empty: none
 	Log *Log
 }
 
@@ -62,6 +63,7 @@ func Start(t *testing.T, change ...func(*stack.Config)) *Installation {
 	if in.Stack, err = stack.Start(t.Context(), c); err != nil {
 		t.Fatalf("start: %v", err)
 	}
+	in.Key = in.APIKey()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 		defer cancel()

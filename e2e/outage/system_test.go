@@ -91,6 +91,7 @@ func (s *system) post(ctx context.Context, key string) (reply, error) {
 		return reply{}, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+s.APIKey())
 	request.Header.Set("Idempotency-Key", key)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

@@ -31,6 +31,7 @@ type Config struct {
 	Drain  time.Duration     // how long services may finish at a stop; default 5 s
 	Sync   bool              // PostgreSQL and JetStream sync to disk, as in production
 	Parts  []string          // services to start; default: all
+	NoKey  bool              // make no API key: the programs are of a release that had none
 	Pooler string            // host:port that services reach PostgreSQL by, instead of the server itself
 
 	reserved []*os.File // see free

@@ -13,6 +13,7 @@
 //
 //	postgres/, nats/, inbox/  the servers' data
 //	keys/                     nkey seeds, one a NATS user
+//	api-key                   an admin's API key, made the first time
 //	secrets/                  passwords of the database roles, and the key of customers' links
 //	env                       addresses, as shell variables
 //	nats-cli/                 a context for the nats CLI (XDG_CONFIG_HOME=<folder>/nats-cli)

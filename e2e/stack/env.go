@@ -110,6 +110,7 @@ func (s *Stack) writeEnv() error {
 	var text strings.Builder
 	pairs := [][2]string{
 		{"API_URL", s.APIURL()},
+		{"API_KEY", s.APIKey()},
 		{"INBOX_URL", s.InboxURL()},
 		{"NATS_URL", s.NATSURL()},
 		{"NATS_NKEY_FILE", s.keys.SeedFile("dev")},

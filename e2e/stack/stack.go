@@ -24,6 +24,7 @@ type Stack struct {
 	lines  *lines
 	db     *database
 	keys   natskeys.Set
+	key    string // see APIKey
 
 	linkKeys string // of the links in customers' mails
 
@@ -54,7 +55,7 @@ func Start(ctx context.Context, c Config) (*Stack, error) {
 
 func (s *Stack) start(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		s.startPostgres, s.startNATS, s.startInbox, s.makeLinkKeys, s.migrate, s.startTopology, s.startServices, s.Ready,
+		s.startPostgres, s.startNATS, s.startInbox, s.makeLinkKeys, s.migrate, s.ensureKey, s.startTopology, s.startServices, s.Ready,
 	}
 	if err := os.MkdirAll(s.config.Dir, 0o755); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)

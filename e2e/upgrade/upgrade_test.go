@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/e2e/stack"
 	"github.com/slotwise/slotwise/pkg/event"
 	"github.com/slotwise/slotwise/testkit/dbtest"
+	"github.com/slotwise/slotwise/testkit/seed"
 )
 
 // world is an installation in which each service is the last release's or today's.
@@ -47,6 +48,7 @@ func TestRollout(t *testing.T) {
 	w.migrate()
 	w.run("relay", w.old)
 	w.awaitMails(2)
+	w.Key = seed.Key(t, w.DB.Admin, nil)     // the old services need none, and don't mind it
 	first = w.Move(first, install.InDays(4)) // the old services on today's schema
 	w.awaitMails(3)
 
@@ -89,7 +91,7 @@ func start(t *testing.T, last release, places install.Places) *world {
 		link(t, filepath.Join(last.bin, service), filepath.Join(bin, service))
 	}
 	w.Installation = install.Start(t, func(c *stack.Config) {
-		c.DatabaseURL, c.Password, c.Bin = db.URL(""), dbtest.Password, bin
+		c.DatabaseURL, c.Password, c.Bin, c.NoKey = db.URL(""), dbtest.Password, bin, true
 	})
 	w.DB = db
 	return w

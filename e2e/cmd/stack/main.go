@@ -138,11 +138,13 @@ func resources(ctx context.Context, c stack.Config, s *stack.Stack) error {
 }
 
 func welcome(c stack.Config, s *stack.Stack) {
+	key := filepath.Join(c.Dir, stack.KeyFile)
 	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Hour).Format(time.RFC3339)
 	fmt.Printf(`
 Slotwise is ready.
 
   API        %s
+  API key    %s
   inbox      %s
   NATS       %s    (XDG_CONFIG_HOME=%s bin/nats stream ls, after make tools)
   probes     %s/readyz
@@ -150,12 +152,12 @@ Slotwise is ready.
 
 Book something, and look into the inbox. Click the link in the mail to move or cancel:
 
-  curl -sS %s/v1/bookings -H 'Content-Type: application/json' -d '{
+  curl -sS %s/v1/bookings -H "Authorization: Bearer $(cat '%s')" -H 'Content-Type: application/json' -d '{
     "resource": "room-7", "start": "%s", "seats": 1,
     "name": "Ada Lovelace", "address": "ada@example.org", "locale": "en", "note": "window seat"}'
 
 Ctrl-C stops everything; the data stays in %s.
-`, s.APIURL(), orDash(s.InboxURL()), s.NATSURL(), filepath.Join(c.Dir, "nats-cli"), s.AdminURL("booking"), filepath.Join(c.Dir, "env"), s.APIURL(), start, c.Dir)
+`, s.APIURL(), key, orDash(s.InboxURL()), s.NATSURL(), filepath.Join(c.Dir, "nats-cli"), s.AdminURL("booking"), filepath.Join(c.Dir, "env"), s.APIURL(), key, start, c.Dir)
 }
 
 func orDash(s string) string {
