@@ -54,6 +54,9 @@ var words = map[sendlog.Role]map[sendlog.Kind]wording{
 // compose says what h tells. A move is the first news of a customer who never got a
 // confirmation, and is worded as one.
 func (r Renderer) compose(h sendlog.Hand) (content, error) {
+	if h.Kind == sendlog.Notice && h.Endpoint != "" {
+		return endpointDisabled(h), nil
+	}
 	kind := h.Kind
 	if kind == sendlog.Move && h.FirstNews {
 		kind = sendlog.Confirm

@@ -100,7 +100,17 @@ func TestGolden(t *testing.T) {
 	notice := hand(sendlog.Host, sendlog.Notice)
 	notice.Facts.About = id.Mail{Kind: "confirm", Booking: booking, Version: 3}.String()
 	notice.Key, notice.Facts.Why = id.Notice(notice.Facts.About), "550 5.1.1 no such mailbox"
+	disabled := sendlog.Hand{
+		Message: sendlog.Message{
+			Key:     "notice-" + id.Webhook(id.Event(booking, 3), "we_abcdefghijklmnop") + "-7",
+			Channel: sendlog.Email, Kind: sendlog.Notice, Role: sendlog.Host, Endpoint: "we_abcdefghijklmnop",
+			Facts: sendlog.Facts{Why: "it has only failed since 2026-11-26 09:00Z, at last with: 500 <b>out of\norder</b>"},
+		},
+		Token: "5e1f7f5c-93a1-4f4e-a0c5-1c2f6f0f9a3b", CreatedAt: time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC),
+		HostAddress: "owner@teams.example", EndpointURL: "https://hooks.teams.example/slotwise?token=secret", EndpointAbout: "the billing team's",
+	}
 	tests := map[string]sendlog.Hand{
+		"owner-endpoint-disabled":  disabled,
 		"customer-confirm":         hand(sendlog.Customer, sendlog.Confirm),
 		"customer-confirm-no-host": host(hand(sendlog.Customer, sendlog.Confirm)),
 		"customer-move":            hand(sendlog.Customer, sendlog.Move),

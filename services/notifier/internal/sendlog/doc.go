@@ -75,6 +75,9 @@
 // notice is a mail of the host's slot; it is skipped when it comes to its hand after the
 // booking's end, or after its mail has been accepted after all.
 //
+// The owner of a webhook endpoint that was disabled is told by a notice without a booking (package
+// webhook), to the address that the endpoint has at the hand.
+//
 // # What fails, and what happens
 //
 //	sender dies before MAIL FROM       the lease ends; marked, tried again at once (no copy, but nobody knows)

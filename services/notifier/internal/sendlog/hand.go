@@ -69,7 +69,8 @@ func (l *Log) hand(ctx context.Context, n, late int) ([]Hand, bool, error) {
 		var booking *string
 		err := row.Scan(&h.Key, &booking, &h.Kind, &h.Version, &h.StartVersion, &h.Role, &h.Copy, &h.Urgency, &h.DueAt,
 			&h.Facts, &h.CreatedAt, &h.HandedAt, &h.Attempts, &h.Unknowns, &h.Late, &h.FirstNews, &h.N,
-			&h.ResourceName, &h.HostAddress, &h.Customer, &h.Name, &h.Address, &h.Locale, &h.Note)
+			&h.ResourceName, &h.HostAddress, &h.Customer, &h.Name, &h.Address, &h.Locale, &h.Note,
+			&h.Endpoint, &h.EndpointURL, &h.EndpointAbout)
 		if booking != nil {
 			h.Booking = *booking
 		}

@@ -100,12 +100,15 @@ type Hand struct {
 	HandedAt  time.Time // on the database's clock
 
 	ResourceName string
-	HostAddress  string // empty: the resource has no host
+	HostAddress  string // empty: the resource has no host. Of a notice about an endpoint: its owner's
 	Customer     string // UUID of whoever the contact is
 	Name         string // of the contact
 	Address      string // of the contact, as typed
 	Locale       string
 	Note         string
+
+	EndpointURL   string // of a notice about an endpoint
+	EndpointAbout string // its description
 
 	// FirstNews says that no confirmation of this role, and no move worded as one, was sent or
 	// may have been: a move is then worded as a confirmation.

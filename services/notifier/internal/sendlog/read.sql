@@ -2,12 +2,14 @@
 with taken as materialized (
     select s.key, s.kind, s.version, s.start_version, s.role, s.booking, s.copy, s.urgency, s.reason, s.due_at, s.created_at,
            s.handed_at, s.attempts, s.unknowns, s.payload,
-           b.resource_name, b.host_address, b.customer, b.name, b.address, b.locale, b.note,
+           b.resource_name, coalesce(b.host_address, e.owner) as host_address, b.customer, b.name, b.address, b.locale, b.note,
+           s.endpoint, e.url, e.description,
            case
                when s.accepted_at is not null then 'accepted'
-               when s.booking is null then null
-               when b.customer is null then 'erased'
-               when s.role = 'host' and b.host_address is null then 'useless: the resource has no host'
+               when s.booking is null and s.endpoint is null then null
+               when s.booking is null and e.owner is null then 'useless: the endpoint is deleted'
+               when s.booking is not null and b.customer is null then 'erased'
+               when s.role = 'host' and s.booking is not null and b.host_address is null then 'useless: the resource has no host'
                when s.kind in ('confirm', 'move', 'cancel') and s.version < case s.role when 'host' then b.told_host else b.told_customer end
                    then 'superseded by v' || case s.role when 'host' then b.told_host else b.told_customer end
                when s.kind = 'reminder' and (b.status <> 'confirmed' or b.start_version <> s.start_version) then 'stale start'
@@ -20,7 +22,7 @@ with taken as materialized (
                else (
                    select left('suppressed: ' || u.reason, 900) || ' since ' || to_char(u.since at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS"Z"')
                    from notifier.suppressions u
-                   where u.address = lower(case s.role when 'host' then b.host_address else b.address end collate "C"))
+                   where u.address = lower(case s.role when 'host' then coalesce(b.host_address, e.owner) else b.address end collate "C"))
            end as verdict,
            s.due_at < clock_timestamp() - $2::interval as outdated,
            (
@@ -34,6 +36,7 @@ with taken as materialized (
                  and (c.state = 'sent' and c.bounced_at is null or c.unknowns > 0)) as first_news
     from notifier.send_log s
     left join booking.for_notifier b on b.booking = s.booking
+    left join notifier.endpoints e on e.id = s.endpoint -- of its owner's notice
     where s.token = $1 and s.state = 'handed' and s.lease_until is not null),
 closed as (
     update notifier.send_log s
@@ -67,6 +70,7 @@ counted as (
 select t.key, t.booking::text, t.kind, coalesce(t.version, 0), coalesce(t.start_version, 0), t.role, t.copy, t.urgency, t.due_at,
        t.payload, t.created_at, t.handed_at, t.attempts, t.unknowns, t.due_at <= now() - $3::interval, t.first_news, c.n,
        coalesce(t.resource_name, ''), coalesce(t.host_address, ''), coalesce(t.customer::text, ''), coalesce(t.name, ''), coalesce(t.address, ''),
-       coalesce(t.locale, ''), coalesce(t.note, '')
+       coalesce(t.locale, ''), coalesce(t.note, ''),
+       coalesce(t.endpoint, ''), coalesce(t.url, ''), coalesce(t.description, '')
 from counted c
 join taken t on t.key = c.key
