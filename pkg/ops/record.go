@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,9 +19,14 @@ func Record(ctx context.Context, db Execer, operator, operation string, argument
 	if arguments == nil {
 		arguments = struct{}{}
 	}
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		return fmt.Errorf("record operation %s: encode arguments: %w", operation, err)
+	}
+	// As text: behind a pooler pgx does not know that the column is jsonb.
 	if _, err := db.Exec(ctx, `
 		insert into notifier.operations (operator, operation, arguments, affected)
-		values ($1, $2, $3, $4)`, operator, operation, arguments, affected); err != nil {
+		values ($1, $2, $3, $4)`, operator, operation, string(text), affected); err != nil {
 		return fmt.Errorf("record operation %s: %w", operation, err)
 	}
 	return nil
