@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,6 +137,42 @@ func TestB124CustomersActByLinks(t *testing.T) {
 				t.Errorf("a token is in %s", place)
 			}
 		}
+	}
+}
+
+// Who may book can't have us bomb a mailbox: of thirty bookings at once for one address five owe a
+// mail, and the others are nothing. Each of the five is told, and that each is cancelled, too.
+func TestMailsToOneAddressHaveALimit(t *testing.T) {
+	t.Parallel()
+	const victim = "victim@customer.example"
+	in := install.Start(t, func(c *stack.Config) { c.Env["MAILS_PER_HOUR"] = "5" })
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var booked []install.Booking
+	for range 30 {
+		all.Go(func() {
+			a, err := in.Post(t.Context(), install.Request{Body: install.Seat("hall", victim, install.InDays(3))})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && a.OK():
+				booked = append(booked, a.Booking)
+			case err != nil || a.Status != http.StatusTooManyRequests || a.RetryAfter == "":
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
+	}
+	all.Wait()
+	if len(booked) != 5 {
+		t.Fatalf("%d bookings", len(booked))
+	}
+	await(in, victim, 5, 20*time.Second)
+	for _, b := range booked {
+		in.Cancel(b)
+	}
+	await(in, victim, 10, 20*time.Second)
+	if n := in.Count(`select count(*) from notifier.send_log`); n != 10 {
+		t.Errorf("%d messages for five bookings and five cancellations", n)
 	}
 }
 
