@@ -22,7 +22,7 @@ func TestClientAddress(t *testing.T) {
 		{"one proxy", proxies, "10.0.0.1:5000", []string{"203.0.113.5"}, "203.0.113.5"},
 		{"what the client invented stands left", proxies, "10.0.0.1:5000", []string{"198.51.100.1, 203.0.113.5"}, "203.0.113.5"},
 		{"two proxies", proxies, "10.0.0.1:5000", []string{"198.51.100.1, 203.0.113.5,192.0.2.7"}, "203.0.113.5"},
-		{"several headers", proxies, "10.0.0.1:5000", []string{"198.51.100.1, 203.0.113.5", "10.2.3.4"}, "203.0.113.5"},
+		{"several headers", proxies, "10.0.0.1:5000", []string{"198.51.100.1", "203.0.113.5, 10.2.3.4"}, "203.0.113.5"},
 		{"only proxies", proxies, "10.0.0.1:5000", []string{"10.9.9.9, 10.2.3.4"}, "10.9.9.9"},
 		{"no header", proxies, "10.0.0.1:5000", nil, "10.0.0.1"},
 		{"an empty header", proxies, "10.0.0.1:5000", []string{""}, "10.0.0.1"},

@@ -187,3 +187,20 @@ func TestRatePerClient(t *testing.T) {
 	}
 	s.end()
 }
+
+// B148: no password in what a command prints, whether its URL is understood or not, and whether
+// anybody answers there or not.
+func TestB148CommandsPrintNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"postgres://u:q^G$%zz@127.0.0.1:5432/d", "postgres://u:q-Gzz@127.0.0.1:99999/d", "postgres://u:q-Gzz@127.0.0.1:1/d",
+		"postgres://u:q-Gzz@127.0.0.1:1/d?connect_timeout=x",
+	} {
+		for _, line := range []string{"keys list", "keys create --name n --scopes admin", "keys revoke x", "resources list", "migrate"} {
+			out, err := once(t, env{"DATABASE_URL": url}, "", strings.Fields(line)...)
+			if err == nil || out != "" || strings.Contains(err.Error(), "zz") {
+				t.Errorf("%s at %s: %s%v", line, url, out, err)
+			}
+		}
+	}
+}
