@@ -81,24 +81,25 @@ func TestKeysWrongUsage(t *testing.T) {
 	db := dbtest.New(t)
 	apply(t, db)
 	e := env{"DATABASE_URL": db.URL("slotwise_booking")}
-	for line, want := range map[string]string{
-		"keys":                                  "keys create --name NAME --scopes LIST",
-		"keys delete x":                         "keys revoke ID",
-		"keys revoke":                           "keys revoke ID",
-		"keys list x":                           "keys list",
-		"keys create":                           "--name",
-		"keys create --name n":                  "bookings:read,bookings:write,webhooks,admin",
-		"keys create --scopes admin":            "--name",
-		"keys create --name n --scopes ,":       "bookings:read,bookings:write,webhooks,admin",
-		"keys create --name n --scopes x":       `no scope "x"; there are bookings:read,`,
-		"keys create --nam n":                   "not defined: -nam",
-		"keys create --name n --scopes a b":     `"b" is not expected`,
-		"keys create --name n --scopes admin b": `"b" is not expected`,
-		"keys create --name n --scopes admin --resources=":                   "--resources is empty",
-		"keys create --name n --scopes admin --days 0":                       "from 1 to 3650",
-		"keys create --name n --scopes admin --days soon":                    "days",
-		"keys create --name " + strings.Repeat("x", 101) + " --scopes admin": "1 to 100 characters",
+	for _, c := range [][2]string{
+		{"keys", "keys create --name NAME --scopes LIST"},
+		{"keys delete x", "keys revoke ID"},
+		{"keys revoke", "keys revoke ID"},
+		{"keys list x", "keys list"},
+		{"keys create", "--name"},
+		{"keys create --name n", "bookings:read,bookings:write,webhooks,admin"},
+		{"keys create --scopes admin", "--name"},
+		{"keys create --name n --scopes ,", "bookings:read,bookings:write,webhooks,admin"},
+		{"keys create --name n --scopes x", `no scope "x"; there are bookings:read,`},
+		{"keys create --nam n", "not defined: -nam"},
+		{"keys create --name n --scopes a b", `"b" is not expected`},
+		{"keys create --name n --scopes admin b", `"b" is not expected`},
+		{"keys create --name n --scopes admin --resources=", "--resources is empty"},
+		{"keys create --name n --scopes admin --days 0", "from 1 to 3650"},
+		{"keys create --name n --scopes admin --days soon", "days"},
+		{"keys create --name " + strings.Repeat("x", 101) + " --scopes admin", "1 to 100 characters"},
 	} {
+		line, want := c[0], c[1]
 		out, err := once(t, e, "", strings.Fields(line)...)
 		if !errors.Is(err, errUsage) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--help") || out != "" {
 			t.Errorf("%s: %s%v, want %q", line, out, err, want)
