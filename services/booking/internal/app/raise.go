@@ -16,8 +16,8 @@ type Told struct {
 // back to an earlier point; see [booking.Booking.Raise]. It reports whether that made a version,
 // and fails with [booking.ErrNotFound] when the booking was lost.
 func (s Bookings) Raise(ctx context.Context, told Told) (raised bool, err error) {
-	answer := func(Outcome) (Answer, error) { return Answer{}, nil }
-	_, err = s.change(ctx, Ask{Booking: told.Booking}, Call{Encode: answer}, func(f Facts) (booking.Change, error) {
+	refusal := func(o Outcome) (Answer, error) { return Answer{}, o.Refusal } // nobody waits for an answer
+	_, err = s.change(ctx, Ask{Booking: told.Booking}, Call{Encode: refusal}, func(f Facts) (booking.Change, error) {
 		c := f.Booking.Raise(told.Version, s.terms(f))
 		raised = !c.None()
 		return c, nil
