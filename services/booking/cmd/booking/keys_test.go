@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slotwise/slotwise/pkg/apikey"
+	"github.com/slotwise/slotwise/services/booking/internal/store"
 	"github.com/slotwise/slotwise/testkit/dbtest"
 )
 
@@ -203,5 +206,34 @@ func TestB148CommandsPrintNoPassword(t *testing.T) {
 				t.Errorf("%s at %s: %s%v", line, url, out, err)
 			}
 		}
+	}
+}
+
+var quoted = regexp.MustCompile(`"[^"]*"`)
+
+// Every `booking keys` command of docs/operations.md can be copied.
+func TestKeysInTheRunbook(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	apply(t, db)
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(quoted.ReplaceAllString(line, "quoted"), "#")
+		args := strings.Fields(line)
+		if len(args) < 3 || args[0] != "booking" || args[1] != "keys" {
+			continue
+		}
+		seen++
+		_, err := once(t, env{"DATABASE_URL": db.URL("slotwise_booking")}, "", args[1:]...)
+		if err != nil && !errors.Is(err, store.ErrNoAPIKey) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if seen < 4 {
+		t.Errorf("the runbook has %d commands about keys", seen)
 	}
 }
