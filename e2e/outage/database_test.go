@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/e2e/install"
 	"github.com/slotwise/slotwise/e2e/stack"
 	"github.com/slotwise/slotwise/testkit/dbtest"
 	"github.com/slotwise/slotwise/testkit/postgres"
@@ -39,11 +40,11 @@ func TestDatabaseDiskIsFull(t *testing.T) {
 		if n == 5000 {
 			t.Fatal("5000 bookings fit on a full disk")
 		}
-		r, err := s.post(t.Context(), fmt.Sprintf("full-%d", n))
+		r, err := s.Post(t.Context(), seat(fmt.Sprintf("full-%d", n)))
 		switch {
-		case err == nil && r.status == http.StatusCreated:
-			booked = append(booked, r.booking)
-		case err == nil && r.status == http.StatusServiceUnavailable && r.retryAfter != "":
+		case err == nil && r.Status == http.StatusCreated:
+			booked = append(booked, r.Booking.ID)
+		case err == nil && r.Status == http.StatusServiceUnavailable && r.RetryAfter != "":
 			refused++
 		default:
 			t.Fatalf("with a full disk: %+v, %v, want 201, or 503 with Retry-After", r, err)
@@ -54,16 +55,18 @@ func TestDatabaseDiskIsFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually(30*time.Second, "it takes bookings again", func(ctx context.Context) error {
+	s.Eventually(30*time.Second, "it takes bookings again", func(ctx context.Context) error {
 		db.supervise()
-		r, err := s.post(ctx, "after")
-		if err == nil && r.status != http.StatusCreated {
-			err = fmt.Errorf("status %d", r.status)
+		r, err := s.Post(ctx, seat("after"))
+		if err == nil && r.Status != http.StatusCreated {
+			err = fmt.Errorf("status %d", r.Status)
 		}
-		booked = append(booked, r.booking)
+		if err == nil {
+			booked = append(booked, r.Booking.ID)
+		}
 		return err
 	})
-	s.awaitMails([]string{booked[0], booked[len(booked)/2], booked[len(booked)-1]}, 30*time.Second)
+	s.awaitMails(booked, 60*time.Second)
 }
 
 // fill writes a file until there is no room for another page.
@@ -96,8 +99,8 @@ func TestDatabaseRestartsUnderLoad(t *testing.T) {
 	for worker := range 4 {
 		load.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				if id := s.insist(fmt.Sprintf("load-%d-%d", worker, n)); id != "" {
-					confirmed <- id
+				if b, ok := s.Insist(seat(fmt.Sprintf("load-%d-%d", worker, n))); ok {
+					confirmed <- b.ID
 				}
 				pause(ctx, 40*time.Millisecond)
 			}
@@ -106,7 +109,7 @@ func TestDatabaseRestartsUnderLoad(t *testing.T) {
 	awaitConfirmed := func(more int) {
 		t.Helper()
 		have := len(confirmed)
-		s.eventually(30*time.Second, fmt.Sprintf("%d more bookings", more), func(context.Context) error {
+		s.Eventually(30*time.Second, fmt.Sprintf("%d more bookings", more), func(context.Context) error {
 			if n := len(confirmed) - have; n < more {
 				return fmt.Errorf("%d so far", n)
 			}
@@ -149,9 +152,9 @@ func TestB31DatabaseIsFrozen(t *testing.T) {
 	p.Hold(proxy.ToServer)
 	p.Hold(proxy.ToClient)
 	frozen := time.Now()
-	asked := make(chan reply, 1)
+	asked := make(chan install.Answer, 1)
 	go func() {
-		r, _ := s.post(t.Context(), "frozen") // no answer is told by its zero
+		r, _ := s.Post(t.Context(), seat("frozen")) // no answer is told by its zero
 		asked <- r
 	}()
 	for _, service := range stack.Services {
@@ -162,13 +165,13 @@ func TestB31DatabaseIsFrozen(t *testing.T) {
 			t.Errorf("%s's liveness says %d while PostgreSQL is frozen, want 200: a restart would not help", service, status)
 		}
 	}
-	if r := <-asked; r.status != http.StatusServiceUnavailable || r.retryAfter == "" {
+	if r := <-asked; r.Status != http.StatusServiceUnavailable || r.RetryAfter == "" {
 		t.Errorf("a customer got %+v, want 503 with Retry-After", r)
 	}
 	t.Logf("the customer had an answer after %s", time.Since(frozen).Round(time.Millisecond))
 	for part, words := range frozenWords {
-		s.eventually(40*time.Second-time.Since(frozen), part+" gives up waiting", func(context.Context) error {
-			if s.log.count(part, words) == 0 {
+		s.Eventually(40*time.Second-time.Since(frozen), part+" gives up waiting", func(context.Context) error {
+			if s.Log.Lines(part, words) == 0 {
 				return errors.New("no line of it says so")
 			}
 			return nil
@@ -176,7 +179,7 @@ func TestB31DatabaseIsFrozen(t *testing.T) {
 	}
 
 	p.Resume()
-	s.eventually(30*time.Second, "all are ready again", func(context.Context) error {
+	s.Eventually(30*time.Second, "all are ready again", func(context.Context) error {
 		for _, service := range stack.Services {
 			if status := s.probe(service, "/readyz", 3*time.Second); status != http.StatusOK {
 				return fmt.Errorf("%s says %d", service, status)

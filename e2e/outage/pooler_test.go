@@ -3,10 +3,6 @@ package outage
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/slotwise/slotwise/e2e/install"
 	"github.com/slotwise/slotwise/e2e/stack"
 	"github.com/slotwise/slotwise/testkit/dbtest"
 	"github.com/slotwise/slotwise/testkit/pooler"
@@ -31,7 +26,7 @@ func TestB34B35BehindAPooler(t *testing.T) {
 	const poll = time.Minute
 	s := start(t, func(c *stack.Config) {
 		c.DatabaseURL, c.Password, c.Pooler = db.URL(""), dbtest.Password, p.Addr()
-		c.Env = map[string]string{"RELAY_POLL": poll.String()}
+		c.Env["RELAY_POLL"] = poll.String()
 	})
 
 	begin := time.Now()
@@ -40,25 +35,25 @@ func TestB34B35BehindAPooler(t *testing.T) {
 
 	const owed = 50
 	bookings := seed.New(t, db.Admin)
-	bookings.Resource(seed.Resource{ID: "room"})
+	bookings.Resource(seed.Resource{ID: "cellar"})
 	reminders := make([]string, 0, owed)
 	begin = time.Now()
 	for range owed {
 		start := begin.Add(time.Hour).Truncate(time.Microsecond)
-		b := bookings.Book(seed.Booking{Resource: "room", Start: start, Lead: time.Hour - 15*time.Second})
+		b := bookings.Book(seed.Booking{Resource: "cellar", Start: start, Lead: time.Hour - 15*time.Second})
 		reminders = append(reminders, b.ID)
 	}
 	// Both write every schedule: the second by its reconcile at start, then both, as they come
 	// to the events that a ring of the bell lets out.
-	s.startSecondScheduler()
-	s.eventually(14*time.Second, "the second scheduler has reconciled", func(context.Context) error {
+	s.Copy("scheduler 2", "scheduler")
+	s.Eventually(14*time.Second, "the second scheduler has reconciled", func(context.Context) error {
 		if last := s.lastSequence("REMINDERS"); last < owed+1 {
 			return fmt.Errorf("%d schedules", last)
 		}
 		return nil
 	})
 	s.book("bell-again")
-	s.eventually(60*time.Second, "every reminder is sent", func(ctx context.Context) error {
+	s.Eventually(60*time.Second, "every reminder is sent", func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, db.URL(""))
 		if err != nil {
 			return err
@@ -81,44 +76,25 @@ func TestB34B35BehindAPooler(t *testing.T) {
 	}
 }
 
-// startSecondScheduler starts another replica; it ends with the test.
-func (s *system) startSecondScheduler() {
-	s.t.Helper()
-	programs, err := install.Programs()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(s.t.Context(), filepath.Join(programs.Bin, "scheduler")) //nolint:gosec // our own
-	cmd.Env = append(os.Environ(), "DATABASE_URL="+s.DatabaseURL("slotwise_scheduler"), "NATS_URL="+s.NATSURL(),
-		"NATS_NKEY_FILE="+s.SeedFile("scheduler"), "ADMIN_ADDR=127.0.0.1:0")
-	cmd.Stdout, cmd.Stderr = s.log, s.log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = cmd.Wait() }) // told to end by the test's context
-}
-
 // lastSequence is the number of messages that were ever written to a stream.
 func (s *system) lastSequence(stream string) uint64 {
-	s.t.Helper()
+	s.T.Helper()
 	nkey, err := nats.NkeyOptionFromSeed(s.SeedFile("dev"))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	nc, err := nats.Connect(s.NATSURL(), nkey, nats.CustomInboxPrefix("_INBOX_dev"))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	found, err := js.Stream(s.t.Context(), stream)
+	found, err := js.Stream(s.T.Context(), stream)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return found.CachedInfo().State.LastSeq
 }

@@ -36,7 +36,7 @@ func TestB56StoreIsFull(t *testing.T) {
 	for n := range 30 {
 		booked = append(booked, s.book(fmt.Sprintf("full-%d", n)))
 	}
-	s.eventually(20*time.Second, "the relay's figures show a backlog and a pause", func(ctx context.Context) error {
+	s.Eventually(20*time.Second, "the relay's figures show a backlog and a pause", func(ctx context.Context) error {
 		waiting, err := s.figure(ctx, "slotwise_outbox_waiting")
 		oldest, err2 := s.figure(ctx, "slotwise_outbox_oldest_seconds")
 		paused, err3 := s.figure(ctx, "slotwise_relay_paused")
@@ -50,7 +50,7 @@ func TestB56StoreIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.awaitMails(booked, 60*time.Second)
-	s.eventually(20*time.Second, "nothing waits or is parked", func(ctx context.Context) error {
+	s.Eventually(20*time.Second, "nothing waits or is parked", func(ctx context.Context) error {
 		waiting, err := s.figure(ctx, "slotwise_outbox_waiting")
 		parked, err2 := s.figure(ctx, "slotwise_outbox_parked")
 		err = errors.Join(err, err2)
