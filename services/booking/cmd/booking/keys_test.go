@@ -36,9 +36,19 @@ func createdKey(t *testing.T, e env, flags ...string) (id, key string) {
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []string{"auto", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			keysFromFirstToLast(t, mode)
+		})
+	}
+}
+
+func keysFromFirstToLast(t *testing.T, mode string) {
+	t.Helper()
 	db := dbtest.New(t)
 	apply(t, db)
-	e := env{"DATABASE_URL": db.URL("slotwise_booking")}
+	e := env{"DATABASE_URL": db.URL("slotwise_booking"), "DATABASE_EXEC_MODE": mode}
 	all, key := createdKey(t, e, "--name", "front desk", "--scopes", "bookings:read,bookings:write")
 	some, _ := createdKey(t, e, "--name=kiosk", "--scopes=bookings:read", "--resources=room-7, course-pottery", "--days", "30")
 

@@ -49,6 +49,9 @@ func TestNoRouteAnswersWithoutAKey(t *testing.T) {
 		scope := apikey.BookingsWrite
 		if method == http.MethodGet {
 			scope = apikey.BookingsRead
+			if r := d.with("").do(http.MethodHead, path, ""); r.status != 401 {
+				t.Errorf("HEAD %s: %d", pattern, r.status)
+			}
 		}
 		if got := fmt.Sprint(needs); got != fmt.Sprintf("[map[APIKey:[%s]]]", scope) {
 			t.Errorf("%s needs %s, the contract says %s", route, scope, got)
