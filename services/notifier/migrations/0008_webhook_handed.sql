@@ -1,0 +1,2 @@
+-- What each endpoint has in hand is counted at every hand: not among the mails.
+create index concurrently send_log_webhook_handed on notifier.send_log (endpoint, lease_until) where channel = 'webhook' and state = 'handed' and lease_until is not null;
