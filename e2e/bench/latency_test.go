@@ -15,8 +15,8 @@ import (
 func BenchmarkLatency(b *testing.B) {
 	const rate, total = 50, 1000
 	s := start(b)
-	for range 20 { // connections, caches, plans
-		if err := s.book(0); err != nil {
+	for n := range 20 { // connections, caches, plans
+		if err := s.book(total + n); err != nil {
 			b.Fatal(err)
 		}
 	}
