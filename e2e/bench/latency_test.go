@@ -37,9 +37,13 @@ func BenchmarkLatency(b *testing.B) {
 		posted.Wait()
 		s.settled(20+total, time.Minute)
 	}
-	latencies := s.latencies()
-	b.ReportMetric(milliseconds(percentile(latencies, 0.50)), "ms-p50")
-	b.ReportMetric(milliseconds(percentile(latencies, 0.99)), "ms-p99")
+	steps := s.latencies()
+	all := steps[len(steps)-1]
+	b.ReportMetric(milliseconds(percentile(all.took, 0.50)), "ms-p50")
+	b.ReportMetric(milliseconds(percentile(all.took, 0.99)), "ms-p99")
+	for _, step := range steps[:len(steps)-1] {
+		b.ReportMetric(milliseconds(percentile(step.took, 0.50)), "ms-p50-"+step.name)
+	}
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -53,8 +57,15 @@ func (s *system) settled(n int, within time.Duration) {
 	}
 }
 
-// latencies are the times from outbox row to acceptance, of the confirmations of this run.
-func (s *system) latencies() []time.Duration {
+// step is a part of the way of a confirmation, and what it took.
+type step struct {
+	name string
+	took []time.Duration
+}
+
+// latencies are the times of the confirmations of this run, step by step, and the whole last.
+// The stream has an event before it is marked as published, so that this step's end is not seen.
+func (s *system) latencies() []step {
 	s.b.Helper()
 	conn, err := pgx.Connect(s.b.Context(), s.DatabaseURL(""))
 	if err != nil {
@@ -62,7 +73,7 @@ func (s *system) latencies() []time.Duration {
 	}
 	defer conn.Close(s.b.Context())
 	rows, err := conn.Query(s.b.Context(), `
-		select extract(epoch from s.accepted_at - o.created_at)::float8
+		select s.created_at - o.created_at, s.handed_at - s.created_at, s.accepted_at - s.handed_at, s.accepted_at - o.created_at
 		from notifier.send_log s
 		join booking.outbox_events o on o.key = s.booking::text
 		where s.kind = 'confirm' and s.state = 'sent'
@@ -71,13 +82,19 @@ func (s *system) latencies() []time.Duration {
 	if err != nil {
 		s.b.Fatal(err)
 	}
-	seconds, err := pgx.CollectRows(rows, pgx.RowTo[float64])
-	if err != nil {
+	defer rows.Close()
+	steps := []step{{name: "planned"}, {name: "handed"}, {name: "sent"}, {name: "all"}}
+	for rows.Next() {
+		took := make([]time.Duration, len(steps))
+		if err := rows.Scan(&took[0], &took[1], &took[2], &took[3]); err != nil {
+			s.b.Fatal(err)
+		}
+		for i := range steps {
+			steps[i].took = append(steps[i].took, took[i])
+		}
+	}
+	if err := rows.Err(); err != nil {
 		s.b.Fatal(err)
 	}
-	all := make([]time.Duration, len(seconds))
-	for i, v := range seconds {
-		all[i] = time.Duration(v * float64(time.Second))
-	}
-	return all
+	return steps
 }
