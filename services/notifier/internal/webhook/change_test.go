@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,19 @@ func TestB120RotationBetweenTries(t *testing.T) {
 		}
 	}
 	s.until("the old secret is deleted", func() bool { return s.number(`select count(*) from notifier.endpoint_secrets`) == 1 })
+}
+
+// A secret that has expired signs nothing, also before the sweep deletes it.
+func TestB120ExpiredSecret(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, quick(), hooktest.Options{})
+	s.endpoint("we_a", s.hooks.URL("/a"))
+	s.exec(`update notifier.endpoint_secrets set expires_at = now() - interval '1 millisecond'`)
+	s.exec(`insert into notifier.endpoint_secrets (endpoint, secret, expires_at) values ('we_a', $1, now() + interval '1 hour'), ('we_a', $2, null)`, secret("b"), secret("c"))
+	s.plan("we_a")
+	if h := s.one(s.idle()); !slices.Equal(h.Secrets, []string{secret("c"), secret("b")}) {
+		t.Errorf("%d secrets, in another order, or expired ones", len(h.Secrets))
+	}
 }
 
 // 410 disables at once, only failures for five days do too; each tells the owner once.

@@ -9,7 +9,7 @@ with rested as (
     order by r.id
     on conflict (endpoint) do update set next_at = greatest(p.next_at, excluded.next_at))
 update notifier.endpoints e
-set failing_since = case when not r.bad then null when r.good then clock_timestamp() else coalesce(e.failing_since, clock_timestamp()) end
+set failing_since = case when r.bad then clock_timestamp() end
 from unnest($1::text[], $2::boolean[], $3::boolean[]) as r (id, good, bad)
 where e.id = r.id
   and e.enabled

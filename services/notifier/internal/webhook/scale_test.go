@@ -10,17 +10,21 @@ import (
 )
 
 // statements are those that meet the whole log, with the types of their parameters and values for them.
-var statements = []struct{ name, sql, types, values string }{
-	{"take", takeSQL, "uuid, bigint, bigint, interval", "'TOKEN', 64, 32, '1 minute'"},
-	{"read", readSQL, "uuid", "'TOKEN'"},
-	{"next", nextSQL, "bigint", "32"},
-	{"lock", lockSQL, "text[], boolean[], boolean[], boolean[], interval", "'{we_7}', '{t}', '{f}', '{f}', '5 days'"},
-	{"share", shareSQL, "text[]", "'{we_7}'"},
-	{"result", resultSQL, "text[], uuid[], text[], text[], interval[], boolean[]", "'{KEY}', '{TOKEN}', '{again}', '{x}', '{5 s}', '{f}'"},
-	{"health", healthSQL, "text[], boolean[], boolean[], interval[]", "'{we_7}', '{t}', '{f}', '{1 s}'"},
-	{"disable", disableSQL, "text[], text[], integer[], text[], boolean[], interval", "'{we_7}', '{k}', '{1}', '{x}', '{f}', '5 days'"},
-	{"late", lateSQL, "text[], uuid[], text[]", "'{k}', array['TOKEN'::uuid], '{x}'"},
-	{"sweep", sweepSQL, "", ""},
+var statements = []struct {
+	name, sql string
+	types     []string
+	values    string
+}{
+	{"take", takeSQL, []string{"uuid", "bigint", "bigint", "interval"}, "'TOKEN', 64, 32, '1 minute'"},
+	{"read", readSQL, []string{"uuid"}, "'TOKEN'"},
+	{"next", nextSQL, []string{"bigint"}, "32"},
+	{"lock", lockSQL, []string{"text[]", "boolean[]", "boolean[]", "boolean[]", "interval"}, "'{we_7}', '{t}', '{f}', '{f}', '5 days'"},
+	{"share", shareSQL, []string{"text[]"}, "'{we_7}'"},
+	{"result", resultSQL, []string{"text[]", "uuid[]", "text[]", "text[]", "interval[]", "boolean[]"}, "'{KEY}', '{TOKEN}', '{again}', '{x}', '{5 s}', '{f}'"},
+	{"health", healthSQL, []string{"text[]", "boolean[]", "boolean[]", "interval[]"}, "'{we_7}', '{t}', '{f}', '{1 s}'"},
+	{"disable", disableSQL, []string{"text[]", "text[]", "integer[]", "text[]", "boolean[]", "interval"}, "'{we_7}', '{k}', '{1}', '{x}', '{f}', '5 days'"},
+	{"late", lateSQL, []string{"text[]", "uuid[]", "text[]"}, "'{k}', array['TOKEN'::uuid], '{x}'"},
+	{"sweep", sweepSQL, nil, ""},
 }
 
 // However many webhooks are sent, or wait for one endpoint, a statement reads what it is about: with the plan of
@@ -57,18 +61,19 @@ func TestReadsOnlyWhatItIsAbout(t *testing.T) {
 }
 
 // blocks is how many blocks a statement touches; it is rolled back.
-func (s *stage) blocks(sql, types, values string) (n int) {
+func (s *stage) blocks(sql string, types []string, values string) (n int) {
 	s.t.Helper()
 	conn, err := pgx.Connect(s.t.Context(), s.db.URL("slotwise_notifier"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer conn.Close(s.t.Context())
-	if types != "" {
-		types, values = "("+types+")", "("+values+")"
+	signature := ""
+	if len(types) > 0 {
+		signature, values = "("+strings.Join(types, ",")+")", "("+values+")"
 	}
 	var text string
-	for _, step := range []string{strings.ReplaceAll(settings, "true", "false"), `begin`, `prepare s ` + types + ` as ` + sql} {
+	for _, step := range []string{strings.ReplaceAll(settings, "true", "false"), `begin`, `prepare s ` + signature + ` as ` + sql} {
 		if _, err := conn.Exec(s.t.Context(), step); err != nil {
 			s.t.Fatalf("%s: %v", step, err)
 		}

@@ -52,6 +52,43 @@ func TestConcurrencyOfAllNotifiers(t *testing.T) {
 	}
 }
 
+// A hand waits for that of another notifier, and then counts what it took.
+func TestOneHandAtATime(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, quick(), hooktest.Options{})
+	s.endpoint("we_a", s.hooks.URL("/a"))
+	s.exec(`update notifier.endpoints set concurrency = 1`)
+	s.planMany("we_a", 2)
+	other, err := s.db.Admin.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context()) //nolint:errcheck // committed below
+	for _, sql := range []string{turnSQL, `update notifier.send_log set state = 'handed', token = gen_random_uuid(), handed_at = now(), lease_until = now() + interval '1 minute'
+		where key = (select min(key) from notifier.send_log)`} {
+		if _, err := other.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := make(chan int)
+	go func() {
+		hands, _, err := s.idle().hand(t.Context(), 10, 10)
+		if err != nil {
+			t.Error(err)
+		}
+		taken <- len(hands)
+	}()
+	s.until("the second hand waits", func() bool {
+		return s.number(`select count(*) from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())`) == 1
+	})
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-taken; n != 0 {
+		t.Errorf("%d in hand beside the one that is", n)
+	}
+}
+
 // When connections are few, every endpoint has its first delivery before anybody has a second,
 // and what it has in hand already counts.
 func TestEveryEndpointInTurn(t *testing.T) {
