@@ -46,9 +46,9 @@ func (w *world) webhook(endpoint string, b seed.Booking) (key string) {
 	return key
 }
 
-// B115, B116: one endpoint hangs, one is dead, one has no URL: mails and the healthy endpoint's
+// B115, B116, B125: one endpoint hangs, one is dead, one has no URL: mails and the healthy endpoint's
 // webhooks go all the same, each once.
-func TestB115B116WebhooksAndMailsAreApart(t *testing.T) {
+func TestB115B116B125WebhooksAndMailsAreApart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	hooks := hooktest.New(t, hooktest.Options{TLS: true})

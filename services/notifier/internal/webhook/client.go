@@ -42,11 +42,16 @@ type client struct {
 func newClient(s Settings, t Times, resolver *net.Resolver) *client {
 	direct := dialer{rules: s.Rules, resolver: resolver, each: t.Dial}
 	transport := &http.Transport{
-		DialContext:            direct.dial,
-		Proxy:                  nil, // the environment's proxies are not for us
-		TLSClientConfig:        &tls.Config{RootCAs: s.CAs, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    t.Timeout,
-		ForceAttemptHTTP2:      true, // a dialer of our own would turn it off
+		DialContext: direct.dial,
+		Proxy:       nil, // the environment's proxies are not for us
+		TLSClientConfig: &tls.Config{
+			RootCAs: s.CAs, MinVersion: tls.VersionTLS12,
+			ClientSessionCache: tls.NewLRUClientSessionCache(s.Connections), // a connection made again costs less
+		},
+		TLSHandshakeTimeout: t.Timeout,
+		ForceAttemptHTTP2:   true, // a dialer of our own would turn it off
+		// A connection on which nothing comes back is left before the next tries end on it too.
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: t.Timeout / 3, PingTimeout: t.Timeout / 3},
 		DisableCompression:     true, // an answer of 1 KiB must not unfold
 		MaxResponseHeaderBytes: 16 << 10,
 		MaxIdleConns:           s.Connections,
