@@ -30,9 +30,13 @@ test: ## run every test of every module with -race, on a PostgreSQL of its own
 # What talks to PostgreSQL or NATS without an end-to-end stack around it.
 STORES = ./testkit/dbtest/... ./testkit/pkgtest/... ./services/booking/internal/... ./services/relay/... ./services/notifier/internal/... ./services/scheduler/...
 
+# How statements are sent behind the pooler: as services do by themselves, and the two ways that
+# tell pgx nothing about types.
+POOLER_MODES ?= cache_describe exec simple_protocol
+
 test-pooler: ## run the services' tests behind PgBouncer, in each way that statements may be sent
 	@go build -o bin/testdb ./testkit/cmd/testdb
-	@for mode in cache_describe exec simple_protocol; do echo "TEST_EXEC_MODE=$$mode"; \
+	@for mode in $(POOLER_MODES); do echo "TEST_EXEC_MODE=$$mode"; \
 		TEST_POOLER=1 TEST_EXEC_MODE=$$mode bin/testdb -- go test -race -count=1 $(STORES); done
 
 # Tags of the images that test-images makes.
