@@ -40,7 +40,7 @@ type Config struct {
 // Ports are where the parts listen. Zero means any free port, the same for the stack's life.
 type Ports struct {
 	HTTP, Inbox, SMTP, NATS, Postgres int
-	Notifier                          int // where it takes reports of bounces, when BOUNCE_SECRET is set
+	Notifier                          int // its API of webhooks, and where it takes reports of bounces
 	Admin                             int // of the first service; the others follow
 }
 
@@ -56,7 +56,7 @@ func (c *Config) portSettings() []struct {
 		used    bool
 	}{
 		{"HTTP_PORT", &c.HTTP, true},
-		{"NOTIFIER_PORT", &c.Notifier, c.takesBounces()},
+		{"NOTIFIER_PORT", &c.Notifier, true},
 		{"INBOX_PORT", &c.Inbox, c.SMTPURL == ""},
 		{"SMTP_PORT", &c.SMTP, c.SMTPURL == ""},
 		{"NATS_PORT", &c.NATS, c.NATSURL == ""},

@@ -65,8 +65,7 @@ func (s *Stack) mailEnv() []string {
 // APIURL is where booking answers.
 func (s *Stack) APIURL() string { return s.FrontURL("booking") }
 
-// FrontURL is where the copy of booking with that name answers, or, when it takes reports of
-// bounces, the copy of the notifier.
+// FrontURL is where the copy of booking or of the notifier with that name answers.
 func (s *Stack) FrontURL(name string) string { return s.url(s.front, name) }
 
 // InboxURL is the inbox's page; empty when mails go to a given server.
@@ -111,6 +110,7 @@ func (s *Stack) writeEnv() error {
 	pairs := [][2]string{
 		{"API_URL", s.APIURL()},
 		{"API_KEY", s.APIKey()},
+		{"WEBHOOKS_URL", s.FrontURL("notifier") + "/v1/webhooks"},
 		{"INBOX_URL", s.InboxURL()},
 		{"NATS_URL", s.NATSURL()},
 		{"NATS_NKEY_FILE", s.keys.SeedFile("dev")},

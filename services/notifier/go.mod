@@ -7,6 +7,7 @@ require github.com/slotwise/slotwise/pkg v0.0.0
 replace github.com/slotwise/slotwise/pkg => ../../pkg
 
 require (
+	github.com/go-chi/chi/v5 v5.5.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
@@ -15,8 +16,11 @@ require (
 	github.com/synadia-io/orbit.go/jetstreamext v0.3.2
 	github.com/wneessen/go-mail v0.8.1
 	go.uber.org/zap v1.28.0
+	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/sync v0.25.0
 )
+
+require github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // indirect
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

@@ -68,7 +68,7 @@ func read(env *config.Reader, root string) stack.Config {
 		Host: env.String("LISTEN", "127.0.0.1", "address that everything listens on"),
 		Ports: stack.Ports{
 			HTTP:     port("HTTP_PORT", 8080, "port of the API"),
-			Notifier: port("NOTIFIER_PORT", 8081, "port at which the notifier takes reports of bounces, if BOUNCE_SECRET is set"),
+			Notifier: port("NOTIFIER_PORT", 8081, "port of the notifier's API of webhooks, which takes reports of bounces too, if BOUNCE_SECRET is set"),
 			Inbox:    port("INBOX_PORT", 8025, "port of the inbox's page"),
 			SMTP:     port("SMTP_PORT", 1025, "port of the inbox's SMTP server"),
 			NATS:     port("NATS_PORT", 4222, "port of nats-server"),

@@ -122,7 +122,7 @@ func TestBounce(t *testing.T) {
 	w.wantMails(map[string]int{b.Address: 1, "host@rooms.example": 4})
 }
 
-// Without the secret nobody listens, and mails go out as ever.
+// Without the secret nobody takes reports, and mails go out as ever.
 func TestNoBounces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -134,7 +134,7 @@ func TestNoBounces(t *testing.T) {
 	if m := w.mail.Wait(1, soon)[0]; m.From != "bookings@slotwise.example" {
 		t.Errorf("return path %s", m.From)
 	}
-	if status, _ := w.deliver("x"); status != 0 {
+	if status, _ := w.deliver("x"); status != http.StatusNotFound {
 		t.Errorf("somebody answers %d", status)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,9 +14,9 @@ import (
 	"github.com/slotwise/slotwise/pkg/logs"
 	"github.com/slotwise/slotwise/pkg/ops"
 	"github.com/slotwise/slotwise/pkg/pgdb"
-	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/notifier/internal/audit"
 	"github.com/slotwise/slotwise/services/notifier/internal/bounce"
+	"github.com/slotwise/slotwise/services/notifier/internal/endpoint"
 	"github.com/slotwise/slotwise/services/notifier/internal/mail"
 	"github.com/slotwise/slotwise/services/notifier/internal/operate"
 	"github.com/slotwise/slotwise/services/notifier/internal/plan"
@@ -75,30 +74,32 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	}
 
 	err = pgdb.Await(ctx, log, pool, pgdb.Schema("notifier", migrations.Files),
-		pgdb.Readable("booking", "for_notifier"), pgdb.Readable("booking", "outbox_for_notifier"))
+		pgdb.Readable("booking", "for_notifier"), pgdb.Readable("booking", "outbox_for_notifier"),
+		pgdb.Readable("booking", "keys_for_notifier"))
 	if ctx.Err() != nil {
 		return nil // told to stop before there was anything to do
 	}
 	if err != nil {
 		return err
 	}
-	done, err := ops.Serve(nc, "notifier", operate.About, log, operate.New(pool, js).Endpoints()...)
+	rows := sendlog.New(pool, s.times)
+	endpoints := endpoint.New(pool, s.webhooks.Rules, rows.WakeWebhooks)
+	done, err := ops.Serve(nc, "notifier", operate.About, log, operate.New(pool, js, endpoints).Endpoints()...)
 	if err != nil {
 		return err
 	}
 	defer done()
 	working.Store(true)
 	log.Info("planning and sending")
-	return loops(ctx, s, watch, log, pool, js)
+	return loops(ctx, s, watch, log, pool, js, rows, endpoints)
 }
-
-// reportGrace is what reports in flight get at a stop: more than a transaction may take.
-const reportGrace = pgdb.TxTimeout + 5*time.Second
 
 // loops runs what plans and what sends until ctx ends, and then until the senders have finished
 // what is in hand.
-func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger, pool *pgxpool.Pool, js jetstream.JetStream) error {
-	rows := sendlog.New(pool, s.times)
+func loops(
+	ctx context.Context, s settings, watch *admin.Server, log *zap.Logger, pool *pgxpool.Pool, js jetstream.JetStream,
+	rows *sendlog.Log, endpoints *endpoint.Store,
+) error {
 	planner := plan.Planner{Log: rows, Logger: log}
 	reminders := plan.Reminders{DB: pool, Log: rows, Logger: log}
 	auditor := audit.New(pool, rows, s.times, log)
@@ -118,12 +119,7 @@ func loops(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger
 	group.Go(func() error { return auditor.Run(ctx) })
 	group.Go(func() error { return sender.Run(ctx) })
 	group.Go(func() error { return webhooks.Run(ctx) })
-	if s.bounces.secret != "" {
-		reports := web.Server{
-			Addr: s.bounces.addr, Setting: "HTTP_ADDR", Lag: s.bounces.lag, Grace: reportGrace, Watch: watch, Log: log,
-			Handler: bounce.New(pool, s.bounces.secret, log, watch.Metrics()),
-		}
-		group.Go(func() error { return reports.Run(ctx) })
-	}
+	group.Go(func() error { return endpoints.Run(ctx, log) })
+	group.Go(func() error { return s.front.listen(ctx, s, watch, log, pool, endpoints) })
 	return group.Wait()
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/slotwise/slotwise/pkg/bus"
 	"github.com/slotwise/slotwise/pkg/config"
@@ -32,14 +31,13 @@ type settings struct {
 	domain    string          // right part of every Message-ID
 	links     mail.Links      // in customers' mails
 	bounces   bounces
+	front     front
 }
 
 // bounces say where reports of mails that did not arrive come in.
 type bounces struct {
-	addr   string // of the HTTP listener
-	secret string // empty: there is no listener
+	secret string // empty: none are taken
 	domain string // of return paths; empty: all mails have the same
-	lag    time.Duration
 }
 
 func readSettings(env *config.Reader) settings {
@@ -55,6 +53,7 @@ func readSettings(env *config.Reader) settings {
 	s.from, s.domain = readSender(env)
 	s.links = readLinks(env)
 	s.bounces = readBounces(env)
+	s.front = readFront(env)
 	return s
 }
 
@@ -83,10 +82,8 @@ const leastSecret = 16
 
 func readBounces(env *config.Reader) bounces {
 	b := bounces{
-		addr:   env.String("HTTP_ADDR", ":8081", "where reports of bounces are taken, if BOUNCE_SECRET is set"),
 		secret: env.Secret("BOUNCE_SECRET", "bearer token of who delivers reports of bounces to POST /v1/bounces; without it none are taken"),
 		domain: env.String("BOUNCE_DOMAIN", "", "domain whose mail to b+…@ comes back as such reports; each mail then has a return path there; by default all have MAIL_FROM's address"),
-		lag:    env.Duration("DRAIN_LAG", 5*time.Second, 0, time.Minute, "after SIGTERM: how long reports are still taken, until load balancers have noticed"),
 	}
 	if b.secret != "" && len(b.secret) < leastSecret {
 		env.Mistake("BOUNCE_SECRET", fmt.Sprintf("must have at least %d characters", leastSecret))

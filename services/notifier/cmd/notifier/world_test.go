@@ -58,6 +58,7 @@ func newWorld(t *testing.T) *world {
 	w.bookings.Resource(seed.Resource{ID: "room-7", Name: "Meeting room 7"})
 	w.env = map[string]string{
 		"ADMIN_ADDR":   freeAddr(t),
+		"HTTP_ADDR":    "127.0.0.1:0",
 		"DATABASE_URL": db.URL("slotwise_notifier"),
 		"NATS_URL":     w.bus.URL(), "NATS_NKEY_FILE": w.bus.SeedFile("notifier"),
 		"SMTP_URL": w.mail.URL(), "SMTP_CA_FILE": w.mail.CAFile(),

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/slotwise/slotwise/pkg/ops"
 	"github.com/slotwise/slotwise/pkg/pgdb"
+	"github.com/slotwise/slotwise/services/notifier/internal/endpoint"
 )
 
 // About is what `nats micro info notifier` shows of the service.
@@ -19,12 +20,15 @@ const About = "Plans and sends what bookings owe. Requests: docs/operations.md"
 
 // Desk answers operators from the database of pool and the streams of js.
 type Desk struct {
-	pool *pgxpool.Pool
-	js   jetstream.JetStream
+	pool     *pgxpool.Pool
+	js       jetstream.JetStream
+	webhooks *endpoint.Store
 }
 
 // New returns a desk. Serve its endpoints with [ops.Serve].
-func New(pool *pgxpool.Pool, js jetstream.JetStream) *Desk { return &Desk{pool: pool, js: js} }
+func New(pool *pgxpool.Pool, js jetstream.JetStream, webhooks *endpoint.Store) *Desk {
+	return &Desk{pool: pool, js: js, webhooks: webhooks}
+}
 
 // Endpoints are what the desk answers to.
 func (d *Desk) Endpoints() []ops.Endpoint {
@@ -49,6 +53,16 @@ func (d *Desk) Endpoints() []ops.Endpoint {
 		do("lift", "lets mails go again to a suppressed address; the request is the address, or the key of a message to it", d.lift),
 		do("pause", "mail or webhooks: nothing more is handed until resume", d.turn("pause")),
 		do("resume", "ends a pause", d.turn("resume")),
+		ask("webhooks", `lists endpoints: {"id": "…", "deleted": true, "after": "…"}; by default all that are not deleted`, d.endpoints),
+		ask("deliveries", `lists webhooks: {"endpoint": "…", "states": ["held"], "before": "…"}, or shows one with its attempts: {"key": "…"}`, d.deliveries),
+		do("webhook-create", `makes an endpoint: {"url": "https://…", "owner": "…"}; the only answer with its secret`, d.createEndpoint),
+		do("webhook-disable", `holds what is for an endpoint: {"endpoint": "…", "reason": "…"}`, d.order("disable")),
+		do("webhook-enable", "plans again what was held because it was disabled", d.order("enable")),
+		do("webhook-delete", "deletes an endpoint for good and skips what waits for it", d.order("delete")),
+		do("webhook-rotate", `makes a new secret: {"endpoint": "…", "overlap_seconds": 86400}`, d.order("rotate")),
+		do("webhook-example", "plans the delivery of an example", d.order("example")),
+		do("webhook-resend", `plans a delivery once more: {"key": "…"}`, d.order("resend")),
+		do("webhook-recover", `plans again what is held or refused: {"endpoint": "…", "since": "…"}`, d.order("recover")),
 	}
 }
 

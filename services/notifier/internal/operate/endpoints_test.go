@@ -274,6 +274,8 @@ func TestMicro(t *testing.T) {
 	want := []string{
 		"ops.get.trace", "ops.get.messages", "ops.get.overdue", "ops.get.switches", "ops.get.suppressions",
 		"ops.do.*.release", "ops.do.*.retry", "ops.do.*.discard", "ops.do.*.resend", "ops.do.*.lift", "ops.do.*.pause", "ops.do.*.resume",
+		"ops.get.webhooks", "ops.get.deliveries", "ops.do.*.webhook-create", "ops.do.*.webhook-disable", "ops.do.*.webhook-enable",
+		"ops.do.*.webhook-delete", "ops.do.*.webhook-rotate", "ops.do.*.webhook-example", "ops.do.*.webhook-resend", "ops.do.*.webhook-recover",
 	}
 	if !slices.Equal(subjects, want) {
 		t.Errorf("endpoints %v, want %v", subjects, want)

@@ -12,9 +12,11 @@ import (
 	"github.com/slotwise/slotwise/pkg/ops"
 	"github.com/slotwise/slotwise/pkg/ops/message"
 	"github.com/slotwise/slotwise/pkg/topology"
+	"github.com/slotwise/slotwise/services/notifier/internal/endpoint"
 	"github.com/slotwise/slotwise/services/notifier/internal/operate"
 	"github.com/slotwise/slotwise/services/notifier/internal/plan"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
+	"github.com/slotwise/slotwise/services/notifier/internal/webhook"
 	"github.com/slotwise/slotwise/testkit/bustest"
 	"github.com/slotwise/slotwise/testkit/dbtest"
 	"github.com/slotwise/slotwise/testkit/seed"
@@ -123,7 +125,7 @@ func (f fixture) want(key, state string) {
 
 // desk answers from the fixture's database.
 func (f fixture) desk(js jetstream.JetStream) *operate.Desk {
-	return operate.New(f.db.Pool("slotwise_notifier"), js)
+	return operate.New(f.db.Pool("slotwise_notifier"), js, endpoint.New(f.db.Pool("slotwise_notifier"), webhook.Rules{}, func() {}))
 }
 
 // served is a notifier that answers operators, and an operator's connection.

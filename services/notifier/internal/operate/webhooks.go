@@ -1,0 +1,167 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/pkg/ops"
+	"github.com/slotwise/slotwise/pkg/ops/message"
+	"github.com/slotwise/slotwise/services/notifier/internal/endpoint"
+)
+
+func (d *Desk) endpoints(ctx context.Context, r ops.Request) (any, error) {
+	var q message.EndpointQuery
+	if err := r.Read(&q); err != nil {
+		return nil, err
+	}
+	size, err := page(q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	sees := endpoint.Everybody
+	list, more, err := d.webhooks.List(ctx, q.After, size, q.Deleted || q.ID != "", sees)
+	if err != nil {
+		return nil, err
+	}
+	if q.ID != "" {
+		list, more = slices.DeleteFunc(list, func(e message.Endpoint) bool { return e.ID != q.ID }), false
+	}
+	answer := message.Endpoints{Endpoints: append([]message.Endpoint{}, list...)}
+	if keep := fitting(answer.Endpoints); keep < len(answer.Endpoints) || more {
+		answer.Endpoints = answer.Endpoints[:keep]
+		answer.Next = answer.Endpoints[keep-1].ID
+	}
+	return answer, nil
+}
+
+// page is how many things a list holds that was asked for limit of them.
+func page(limit int) (int, error) {
+	if limit < 0 {
+		return 0, &ops.BadRequestError{Text: "the limit is less than 1"}
+	}
+	return min(cmp.Or(limit, pageSize), maxPage), nil
+}
+
+func (d *Desk) deliveries(ctx context.Context, r ops.Request) (any, error) {
+	var q message.DeliveryQuery
+	if err := r.Read(&q); err != nil {
+		return nil, err
+	}
+	answer := message.Deliveries{Deliveries: []message.Delivery{}}
+	if q.Key != "" {
+		one, err := d.webhooks.Delivery(ctx, q.Endpoint, q.Key, endpoint.Everybody)
+		if errors.Is(err, endpoint.ErrNotFound) {
+			return answer, nil
+		}
+		answer.Deliveries = append(answer.Deliveries, one)
+		return answer, err
+	}
+	size, err := page(q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, state := range q.States {
+		if !slices.Contains(endpoint.States, state) {
+			return nil, &ops.BadRequestError{Text: "unknown states: " + state}
+		}
+	}
+	list, more, err := d.webhooks.Deliveries(ctx, q, size, endpoint.Everybody)
+	if err != nil {
+		return nil, refused(err)
+	}
+	answer.Deliveries = append(answer.Deliveries, list...)
+	if keep := fitting(answer.Deliveries); keep < len(answer.Deliveries) || more {
+		answer.Deliveries = answer.Deliveries[:keep]
+		answer.Next = answer.Deliveries[keep-1].Key
+	}
+	return answer, nil
+}
+
+// refused makes of what an operator asked wrongly an error that they see.
+func refused(err error) error {
+	invalid, isInvalid := errors.AsType[*endpoint.InvalidError](err)
+	switch {
+	case isInvalid:
+		return &ops.BadRequestError{Text: invalid.Error()}
+	case errors.Is(err, endpoint.ErrNotFound):
+		return &ops.BadRequestError{Text: endpoint.ErrNotFound.Error()}
+	}
+	return asked(err)
+}
+
+func (d *Desk) createEndpoint(ctx context.Context, r ops.Request) (any, error) {
+	var s message.EndpointSettings
+	if err := r.Read(&s); err != nil {
+		return nil, err
+	}
+	settings := endpoint.Settings{
+		URL: s.URL, Description: s.Description, Owner: s.Owner, EventTypes: s.EventTypes, Resources: s.Resources,
+		Concurrency: cmp.Or(s.Concurrency, endpoint.DefaultConcurrency),
+	}
+	if s.Rate != 0 {
+		settings.Rate = &s.Rate
+	}
+	e, secret, err := d.webhooks.Create(ctx, settings, r.Operator)
+	if err != nil {
+		return nil, refused(err)
+	}
+	return message.NewSecret{Endpoint: e.ID, Secret: secret}, nil
+}
+
+// order does one thing to one endpoint. What can't be done as things stand is an answer.
+func (d *Desk) order(operation string) func(context.Context, ops.Request) (any, error) {
+	return func(ctx context.Context, r ops.Request) (any, error) {
+		var o message.EndpointOrder
+		if err := r.Read(&o); err != nil {
+			return nil, err
+		}
+		answer := message.EndpointChange{Operation: operation, Changed: true}
+		err := d.carryOut(ctx, operation, o, r.Operator, &answer)
+		state, isState := errors.AsType[*endpoint.StateError](err)
+		switch {
+		case isState:
+			return message.EndpointChange{Operation: operation, Problem: state.Text}, nil
+		case errors.Is(err, endpoint.ErrNotFound):
+			return message.EndpointChange{Operation: operation, Missing: true}, nil
+		case err != nil:
+			return nil, asked(err)
+		}
+		return answer, nil
+	}
+}
+
+func (d *Desk) carryOut(ctx context.Context, operation string, o message.EndpointOrder, operator string, answer *message.EndpointChange) (err error) {
+	w, all := d.webhooks, endpoint.Everybody
+	switch operation {
+	case "disable":
+		answer.Messages, answer.Changed, err = w.Disable(ctx, o.Endpoint, cmp.Or(o.Reason, "by "+operator), operator)
+	case "enable":
+		answer.Messages, answer.Changed, err = w.Enable(ctx, o.Endpoint, operator)
+	case "delete":
+		answer.Messages, err = w.Delete(ctx, o.Endpoint, all, operator)
+	case "rotate":
+		overlap := endpoint.DefaultOverlap
+		if o.Overlap != nil {
+			overlap = time.Duration(*o.Overlap) * time.Second
+		}
+		answer.Secret, err = w.Rotate(ctx, o.Endpoint, overlap, all, operator)
+	case "example":
+		answer.Key, err = w.Example(ctx, o.Endpoint, all, operator)
+		answer.Messages = 1
+	case "resend":
+		answer.Key, err = w.Resend(ctx, o.Endpoint, o.Key, all, operator)
+		answer.Messages = 1
+	case "recover":
+		if o.Since == nil {
+			return &ops.BadRequestError{Text: "since is missing"}
+		}
+		answer.Messages, err = w.Recover(ctx, o.Endpoint, *o.Since, all, operator)
+	default:
+		return fmt.Errorf("no operation %s", operation)
+	}
+	return err
+}
