@@ -41,7 +41,9 @@ func (s *Sender) sweep(ctx context.Context) (marks int, err error) {
 	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
 		return 0, fmt.Errorf("sweep webhooks: %w", err)
 	}
-	if _, err := s.pool.Exec(ctx, `select notifier.tidy_endpoints()`); err != nil {
+	tidy := batch()
+	tidy.Queue(`select notifier.tidy_endpoints()`)
+	if err := s.pool.SendBatch(ctx, tidy).Close(); err != nil {
 		return marks, fmt.Errorf("tidy endpoints: %w", err)
 	}
 	if err := s.metrics.labels.learn(ctx, s.pool); err != nil {

@@ -6,7 +6,7 @@ with over as materialized (
       and s.lease_until is not null
       and s.lease_until <= now()
       and s.channel = 'webhook'
-    order by s.lease_until
+    order by s.endpoint, s.lease_until -- as the index of these rows has them, which is then the one that is taken
     limit 500
     for no key update of s skip locked),
 marked as (

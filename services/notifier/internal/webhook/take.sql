@@ -33,11 +33,13 @@ chosen as materialized (
     order by t.place, t.due_at
     limit $2),
 claimed as materialized (
-    select s.key, s.endpoint
-    from notifier.send_log s
-    where s.key in (select c.key from chosen c) and s.state in ('planned', 'unknown')
-    order by s.key
-    for no key update of s skip locked),
+    select d.key, d.endpoint
+    from chosen c
+    cross join lateral ( -- one by one by their keys; as a join it may go through all that waits
+        select s.key, s.endpoint
+        from notifier.send_log s
+        where s.key = c.key and s.state in ('planned', 'unknown')
+        for no key update of s skip locked) d),
 paced as (
     insert into notifier.endpoint_pace as p (endpoint, next_at)
     select e.id, now() - interval '1 second' + count(*) * interval '1 second' / e.rate
