@@ -49,7 +49,13 @@ func parsePrefix(word string) (netip.Prefix, error) {
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	prefix, err := netip.ParsePrefix(word)
-	return prefix.Masked(), err //nolint:wrapcheck // the same
+	if err != nil {
+		return netip.Prefix{}, err //nolint:wrapcheck // the same
+	}
+	if mapped := prefix.Bits() - 96; prefix.Addr().Is4In6() && mapped >= 0 {
+		prefix = netip.PrefixFrom(plain(prefix.Addr()), mapped)
+	}
+	return prefix.Masked(), nil
 }
 
 // Addr is the client's address: the connection's, unless that is a trusted proxy's. Then it is

@@ -33,6 +33,8 @@ func TestClientAddress(t *testing.T) {
 		{"IPv6 in brackets", proxies, "[fd00::1]:5000", []string{"[2001:db8::5]"}, "2001:db8::5"},
 		{"IPv6 with a port", proxies, "[fd00::1]:5000", []string{"[2001:db8::5]:80"}, "2001:db8::5"},
 		{"mapped IPv4", proxies, "[::ffff:10.0.0.1]:5000", []string{"::ffff:203.0.113.5"}, "203.0.113.5"},
+		{"a mapped network is trusted", "::ffff:10.0.0.0/104", "10.0.0.1:5000", []string{"203.0.113.5"}, "203.0.113.5"},
+		{"and no more than that", "::ffff:10.0.0.0/104", "11.0.0.1:5000", []string{"203.0.113.5"}, "11.0.0.1"},
 		{"a zone", proxies, "[fe80::1%eth0]:5000", nil, "fe80::1"},
 		{"a socket without an address", proxies, "@", []string{"203.0.113.5"}, "invalid IP"},
 	} {
