@@ -41,25 +41,9 @@ func NewGuard(keys Table, clients web.Clients, refused web.Refused, log *zap.Log
 	return &Guard{keys, clients, refused, log, web.NewLimiter(wrongRate, wrongBurst), newUsed()}
 }
 
-// Require returns a middleware that lets through what may be done with the scope. The
-// [Principal] is in the request's context then: see [From].
-func (g *Guard) Require(scope Scope) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			principal, problem := g.Check(r, scope)
-			if problem != nil {
-				w.Header().Set("Cache-Control", "no-store")
-				problem.Write(w)
-				return
-			}
-			next.ServeHTTP(w, r.WithContext(With(r.Context(), principal)))
-		})
-	}
-}
-
-// Check is [Guard.Require] for who writes answers by other means: it returns who asks, or the
-// problem that the request is answered with. What PostgreSQL can't tell now is logged here and
-// is 503 with Retry-After.
+// Check returns who asks, if that key may make requests of the scope, or the problem that the
+// request is answered with. What PostgreSQL can't tell now is logged here and is 503 with
+// Retry-After.
 func (g *Guard) Check(r *http.Request, scope Scope) (Principal, *web.Problem) {
 	text, sent := bearer(r)
 	if !sent {
@@ -82,11 +66,9 @@ func (g *Guard) Check(r *http.Request, scope Scope) (Principal, *web.Problem) {
 	case !known:
 		return Principal{}, g.wrongKey(r, "key-unknown", "the API key is not known")
 	case key.revoked:
-		g.log.Info("request refused", zap.String("api_key", key.Key), zap.String("reason", "key-revoked"))
-		return Principal{}, g.wrongKey(r, "key-revoked", "the API key was revoked")
+		return Principal{}, g.endedKey(r, key.Key, "key-revoked", "the API key was revoked")
 	case key.expired:
-		g.log.Info("request refused", zap.String("api_key", key.Key), zap.String("reason", "key-expired"))
-		return Principal{}, g.wrongKey(r, "key-expired", "the API key has expired")
+		return Principal{}, g.endedKey(r, key.Key, "key-expired", "the API key has expired")
 	case !key.May(scope):
 		g.refused.Count("scope")
 		return Principal{}, forbidden(scope)
@@ -115,6 +97,16 @@ func (g *Guard) wrongKey(r *http.Request, reason, detail string) *web.Problem {
 	}
 	g.refused.Count(reason)
 	return challenge("key-invalid", detail, `, error="invalid_token"`)
+}
+
+// endedKey is [Guard.wrongKey] of a key that was right once. Whose it was is logged, as often as
+// the client is told: who goes on asking with it fills no log.
+func (g *Guard) endedKey(r *http.Request, id, reason, detail string) *web.Problem {
+	problem := g.wrongKey(r, reason, detail)
+	if problem.Status == http.StatusUnauthorized {
+		g.log.Info("request refused", zap.String("api_key", id), zap.String("reason", reason))
+	}
+	return problem
 }
 
 // bearer returns the request's token, if it has one. It is only taken from the Authorization

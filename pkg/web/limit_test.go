@@ -92,13 +92,14 @@ func TestThrottle(t *testing.T) {
 		t.Fatal(err)
 	}
 	throttle := web.Throttle{Clients: clients, Limiter: web.NewLimiter(0.01, 2), Refused: web.NewRefused(registry)}
-	handler := throttle.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ask := func(client string) *httptest.ResponseRecorder {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		request.RemoteAddr = "127.0.0.1:5000"
 		request.Header.Set("X-Forwarded-For", client)
 		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, request)
+		if problem := throttle.Check(request); problem != nil {
+			problem.Write(answer)
+		}
 		return answer
 	}
 	for range 2 {

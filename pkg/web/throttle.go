@@ -37,17 +37,6 @@ func (t Throttle) Check(r *http.Request) *Problem {
 	return TooMany(wait, "too many requests from this address")
 }
 
-// Wrap returns next behind the throttle.
-func (t Throttle) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if problem := t.Check(r); problem != nil {
-			problem.Write(w)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // TooMany is 429 (RFC 6585 §4) with the time after which to come again, in whole seconds.
 func TooMany(wait time.Duration, detail string) *Problem {
 	seconds := max(1, int(math.Ceil(wait.Seconds())))
