@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -115,6 +116,25 @@ func TestBadInput(t *testing.T) {
 	}
 	if n := d.logs.Len(); n != 0 {
 		t.Errorf("%d lines were logged", n)
+	}
+}
+
+// However many faults a body has, its answer is small and made at once.
+func TestManyFaults(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	var names []string
+	for i := range 8000 {
+		names = append(names, fmt.Sprintf("%04x", i))
+	}
+	r := d.do(http.MethodPost, "/v1/bookings", `{"`+strings.Join(names[:7000], `":1,"`)+`":1}`)
+	if r.status != http.StatusUnprocessableEntity || len(r.body) > 8<<10 {
+		t.Errorf("%d with %d bytes", r.status, len(r.body))
+	}
+	at := "/b/" + d.token(d.book(nil).booking(t)) + "/move"
+	r = d.do(http.MethodPost, at, strings.Join(names, "&"), "Content-Type", "application/x-www-form-urlencoded", "Accept", asJSON)
+	if r.status != http.StatusUnprocessableEntity || len(r.body) > 8<<10 {
+		t.Errorf("a form: %d with %d bytes", r.status, len(r.body))
 	}
 }
 
