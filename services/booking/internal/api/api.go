@@ -84,6 +84,8 @@ func (a *api) routes() []route {
 		{http.MethodGet, "/b/{token}", open, a.guest("", a.see)},
 		{http.MethodPost, "/b/{token}/move", open, a.guest("../", a.moveBy)},
 		{http.MethodPost, "/b/{token}/cancel", open, a.guest("../", a.cancelBy)},
+		{http.MethodGet, "/b/{token}/move", open, a.guest("../", back)},
+		{http.MethodGet, "/b/{token}/cancel", open, a.guest("../", back)},
 		{http.MethodGet, "/openapi.yaml", open, contract},
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/slotwise/slotwise/services/booking/internal/page"
 )
 
-// apology is the page about an error, whose status and headers are those of its problem. Its
-// booking is shown as it stands, where that may be shown and helps.
+// apology is the page about an error, with its problem's status and Retry-After. Its booking is
+// shown as it stands, where that may be shown and helps.
 func (a *api) apology(v *visit, err error, told app.Answer) app.Answer {
 	p := page.Page{Notice: v.words(err, told)}
 	if v.Customer != "" && told.Status < http.StatusInternalServerError && told.Status != http.StatusNotFound {
@@ -27,10 +27,8 @@ func (a *api) apology(v *visit, err error, told app.Answer) app.Answer {
 	if broken != nil {
 		return told
 	}
-	for _, name := range []string{"Retry-After"} {
-		if value := told.Header[name]; value != "" {
-			answer.Header[name] = value
-		}
+	if wait := told.Header["Retry-After"]; wait != "" {
+		answer.Header["Retry-After"] = wait
 	}
 	return answer
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // openRoutes need no key: the contract, and what customers reach by the tokens in their mails.
-var openRoutes = []string{"GET /b/{token}", "GET /openapi.yaml", "POST /b/{token}/cancel", "POST /b/{token}/move"}
+var openRoutes = []string{"GET /b/{token}", "GET /b/{token}/cancel", "GET /b/{token}/move", "GET /openapi.yaml", "POST /b/{token}/cancel", "POST /b/{token}/move"}
 
 var pathParameter = regexp.MustCompile(`\{[a-z]+\}`)
 

@@ -179,9 +179,15 @@ func (a *api) changeBy(v *visit, do func(context.Context, app.Call, input) (app.
 		return app.Answer{}, err
 	}
 	if v.html { // the page is asked for anew, so that reloading it asks for nothing twice
-		return app.Answer{Status: http.StatusSeeOther, Header: map[string]string{"Location": v.up + v.token}}, nil
+		return back(v)
 	}
 	return answer, nil
+}
+
+// back sends a browser to the page of the booking. One that opens a page about a refusal again,
+// as it was left, asks for a form's path without the form.
+func back(v *visit) (app.Answer, error) {
+	return app.Answer{Status: http.StatusSeeOther, Header: map[string]string{"Location": v.up + v.token}}, nil
 }
 
 // guestJSON is a booking as openapi.yaml shows it to its customer.

@@ -177,6 +177,11 @@ func TestLinksOnPages(t *testing.T) {
 	d.browse(at+"/move", start("1", "2040-03-03T12:30")).wantPage(t, 412, "has changed since", "2 March 2040, 12:30", up, `name="version" value="2"`)
 	d.browse(at+"/cancel", url.Values{"version": {"1"}}).wantPage(t, 412, "has changed since", up)
 	d.browse(at+"/cancel", url.Values{}).wantPage(t, 428, "has changed since")
+	for _, path := range []string{"/move", "/cancel"} { // such a page, opened again
+		if r := d.browse(at+path, nil); r.status != http.StatusSeeOther || r.header.Get("Location") != "../"+token {
+			t.Errorf("GET %s: %d %s", path, r.status, r.body)
+		}
+	}
 	d.browse(at+"/move", start("2", "soon")).wantPage(t, 422, "the new start must be a day and a time", up)
 	d.browse(at+"/move", start("2", "1999-01-01T10:00")).wantPage(t, 422, "the new start must lie in the future")
 	d.browse(at+"/move", start("2", "2040-03-25T02:30")).wantPage(t, 422, "does not come on that day")
@@ -254,7 +259,8 @@ func TestB130OneWinnerByLinkOrKey(t *testing.T) {
 	}
 }
 
-// What fetches links ahead of people, or asks in any other way than a POST, changes nothing.
+// What fetches links ahead of people, or asks in any other way than a POST, changes nothing: it
+// is shown the page, or refused.
 func TestFetchingALinkChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -262,7 +268,7 @@ func TestFetchingALinkChangesNothing(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
 		for path, body := range map[string]string{"": "", "/move": `{"start":"2040-03-02T10:00:00Z"}`, "/cancel": ""} {
 			r := d.do(method, at+path, body, "If-Match", "*")
-			seen := path == "" && (method == http.MethodGet || method == http.MethodHead)
+			seen := method == http.MethodGet || method == http.MethodHead
 			if seen && r.status != http.StatusOK || !seen && r.status != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: %d", method, path, r.status)
 			}
