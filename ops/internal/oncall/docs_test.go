@@ -30,6 +30,10 @@ func TestRunbook(t *testing.T) {
 		"get trace": one, "get messages": one, "get overdue": one, "get switches": []any{}, "get relay": one, "do release": one, "do retry": one,
 		"do discard": one, "do resend": one, "do pause": message.SwitchChange{}, "do resume": message.SwitchChange{}, "do unpark": one, "do reconcile": one, "do republish": map[string]int{"stored": 1},
 		"do lift": message.Lift{Lifted: true}, "get suppressions": message.Suppressions{},
+		"get webhooks": message.Endpoints{Endpoints: []message.Endpoint{{}}}, "get deliveries": message.Deliveries{},
+		"do webhook-create": message.NewSecret{}, "do webhook-enable": message.EndpointChange{}, "do webhook-disable": message.EndpointChange{},
+		"do webhook-delete": message.EndpointChange{}, "do webhook-rotate": message.EndpointChange{}, "do webhook-recover": message.EndpointChange{},
+		"do webhook-resend": message.EndpointChange{}, "do webhook-example": message.EndpointChange{},
 	})
 	d.publish(t, d.declare(t), told(first, 1))
 	used := map[string]bool{}
@@ -39,7 +43,7 @@ func TestRunbook(t *testing.T) {
 		if !strings.HasPrefix(line, "slotwise ") || strings.Contains(line, "--help") {
 			continue
 		}
-		args := strings.Fields(strings.NewReplacer("$BOOKING", "01928c7e-5b3a-7c4d-8e9f-0a1b2c3d4e5f", "$KEY", "k", `"`, "").Replace(line))[1:]
+		args := strings.Fields(strings.NewReplacer("$BOOKING", "01928c7e-5b3a-7c4d-8e9f-0a1b2c3d4e5f", "$KEY", "k", "$ENDPOINT", "we_abcdefghijklmnop", "$DELIVERY", "webhook-k", `"`, "").Replace(line))[1:]
 		command, rest, ok := oncall.Find(args)
 		if !ok {
 			t.Errorf("%s: there is no such command", line)

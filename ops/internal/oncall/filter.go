@@ -20,6 +20,7 @@ func filterFlags(f *message.Filter, now time.Time) func(*flag.FlagSet) {
 		flags.StringVar(&f.Kind, "kind", "", "only this `KIND`: confirm, move, cancel, reminder, notice, webhook, event")
 		flags.StringVar(&f.Channel, "channel", "", "only this `CHANNEL`: email, webhook, event")
 		flags.StringVar(&f.Role, "role", "", "only to this `ROLE`: customer, host")
+		flags.StringVar(&f.Endpoint, "endpoint", "", "only webhooks for this `ENDPOINT`")
 		flags.StringVar(&f.Booking, "booking", "", "only about this `BOOKING`")
 		flags.Func("since", "only planned since this `TIME`, such as 2h (ago), 2026-12-01 or 2026-12-01T09:30:00Z", instant(&f.Since, now))
 		flags.Func("until", "only planned before this `TIME`", instant(&f.Until, now))

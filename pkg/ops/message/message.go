@@ -17,6 +17,8 @@ type Filter struct {
 	Since   *time.Time `json:"since,omitempty"` // when it was planned: from here …
 	Until   *time.Time `json:"until,omitempty"` // … to before here
 	Limit   int        `json:"limit,omitempty"` // the oldest so many
+
+	Endpoint string `json:"endpoint,omitempty"` // webhooks for this one
 }
 
 // Query is what ops.get.messages reads. Without states, keys and booking it asks for what

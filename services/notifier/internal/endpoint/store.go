@@ -99,6 +99,18 @@ func (s *Store) Get(ctx context.Context, name string, sees Viewer) (e message.En
 	return e, nil
 }
 
+// Find returns an endpoint though it is deleted, for who runs the installation.
+func (s *Store) Find(ctx context.Context, name string) (e message.Endpoint, err error) {
+	err = s.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		e, err = read(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return e, fmt.Errorf("find endpoint: %w", err)
+	}
+	return e, nil
+}
+
 // List returns at most limit endpoints that sees lets through, in the order of ids, behind the
 // id after; more says that there are others. Deleted ones are left out unless they are asked for.
 func (s *Store) List(ctx context.Context, after string, limit int, deleted bool, sees Viewer) (list []message.Endpoint, more bool, err error) {

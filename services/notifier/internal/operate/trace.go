@@ -63,7 +63,7 @@ const (
 			   or m.key = any (array(
 			       select 'event-booking-' || $1::text || '-v' || v
 			       from generate_series(1, (select least(b.version, 1000) from booking.for_notifier b where b.booking = $1)) v))
-			order by m.created_at desc, m.key desc
+			order by m.channel = 'webhook', m.created_at desc, m.key desc
 			limit 100) m
 		order by m.created_at, m.key`
 	outboxSQL = `
@@ -81,7 +81,7 @@ const (
 			select * from notifier.operations o
 			where o.arguments ->> 'booking' = $1::text
 			   or o.arguments -> 'keys' ?| $2::text[]
-			   or o.at >= $3 and not o.arguments ?| array['booking', 'keys']
+			   or o.at >= $3 and (not o.arguments ?| array['booking', 'keys', 'endpoint'] or o.arguments ->> 'endpoint' = any ($4::text[]))
 			order by o.id desc
 			limit 20) o
 		order by o.id`
@@ -103,14 +103,17 @@ func gather(ctx context.Context, tx pgx.Tx, t *message.Trace) error {
 		return fmt.Errorf("read the audit's progress: %w", err)
 	}
 	begin := t.Audit.PassedAt
-	keys := make([]string, len(t.Messages))
+	keys, endpoints := make([]string, len(t.Messages)), []string{}
 	for i, m := range t.Messages {
 		keys[i] = m.Key
+		if m.Endpoint != "" {
+			endpoints = append(endpoints, m.Endpoint)
+		}
 		if m.CreatedAt.Before(begin) {
 			begin = m.CreatedAt
 		}
 	}
-	if t.Operations, err = all[message.Operation](ctx, tx, operationsSQL, t.Booking, keys, begin); err != nil {
+	if t.Operations, err = all[message.Operation](ctx, tx, operationsSQL, t.Booking, keys, begin, endpoints); err != nil {
 		return fmt.Errorf("read operations: %w", err)
 	}
 	return nil

@@ -123,6 +123,9 @@ func (v view) paused(m message.Message) *message.Switch {
 // hand, or the one whose quiet time ends last.
 func (v view) ahead(m message.Message) *message.Message {
 	var found *message.Message
+	if m.Channel != "email" {
+		return nil // webhooks do not wait for each other
+	}
 	for i, o := range v.others {
 		switch {
 		case o.Role != m.Role || o.Channel != m.Channel || o.Key == m.Key:

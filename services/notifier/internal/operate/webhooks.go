@@ -18,19 +18,24 @@ func (d *Desk) endpoints(ctx context.Context, r ops.Request) (any, error) {
 	if err := r.Read(&q); err != nil {
 		return nil, err
 	}
+	answer := message.Endpoints{Endpoints: []message.Endpoint{}}
+	if q.ID != "" {
+		e, err := d.webhooks.Find(ctx, q.ID)
+		if errors.Is(err, endpoint.ErrNotFound) {
+			return answer, nil
+		}
+		answer.Endpoints = append(answer.Endpoints, e)
+		return answer, err
+	}
 	size, err := page(q.Limit)
 	if err != nil {
 		return nil, err
 	}
-	sees := endpoint.Everybody
-	list, more, err := d.webhooks.List(ctx, q.After, size, q.Deleted || q.ID != "", sees)
+	list, more, err := d.webhooks.List(ctx, q.After, size, q.Deleted, endpoint.Everybody)
 	if err != nil {
 		return nil, err
 	}
-	if q.ID != "" {
-		list, more = slices.DeleteFunc(list, func(e message.Endpoint) bool { return e.ID != q.ID }), false
-	}
-	answer := message.Endpoints{Endpoints: append([]message.Endpoint{}, list...)}
+	answer.Endpoints = append(answer.Endpoints, list...)
 	if keep := fitting(answer.Endpoints); keep < len(answer.Endpoints) || more {
 		answer.Endpoints = answer.Endpoints[:keep]
 		answer.Next = answer.Endpoints[keep-1].ID

@@ -174,7 +174,7 @@ func TestFreshBeforeTenThousandReminders(t *testing.T) {
 		    from generate_series(1, 10000)
 		    returning id),
 		c as (insert into booking.customers (id, address) select id, id || '@customers.example' from b returning id),
-		k as (insert into booking.contacts (booking, customer, name, address, locale, note) select id, id, 'Ada', id || '@customers.example', 'en', '' from c)
+		k as (insert into booking.contacts (booking, customer, name, address, locale, note) select id, c.id, 'Ada', id || '@customers.example', 'en', '' from c)
 		insert into notifier.send_log (key, channel, booking, kind, version, start_version, role, urgency, state, due_at, payload)
 		select 'reminder-' || id || '-v1', 'email', id, 'reminder', 1, 1, 'customer', 2, 'planned', now(), '{"status": "confirmed", "resource": "room-7"}'
 		from b`)
