@@ -3,42 +3,11 @@ package web
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
-	"mime"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
-
-// ReadJSON returns the request's body, undecoded, or the problem that the request is answered
-// with. An empty body needs no content type. JSON is UTF-8 (RFC 8259 §8.1); PATCH takes a merge
-// patch (RFC 7396) as well.
-func ReadJSON(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Problem) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, &Problem{Type: "/problems/body-too-large", Status: http.StatusRequestEntityTooLarge, Detail: "the body has too many bytes"}
-	case err != nil: // the client has gone, or was too slow
-		return nil, &Problem{Type: "/problems/unreadable-body", Status: http.StatusBadRequest, Detail: "the body could not be read to its end"}
-	case len(body) > 0 && !isJSON(r):
-		return nil, &Problem{
-			Type: "/problems/unsupported-media-type", Status: http.StatusUnsupportedMediaType,
-			Detail: "the body must be application/json in UTF-8, without a content encoding", Header: map[string]string{"Accept": "application/json"},
-		}
-	}
-	return body, nil
-}
-
-func isJSON(r *http.Request) bool {
-	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset := strings.ToLower(parameters["charset"])
-	merge := kind == "application/merge-patch+json" && r.Method == http.MethodPatch
-	return err == nil && (kind == "application/json" || merge) && (charset == "" || charset == "utf-8") &&
-		r.Header.Get("Content-Encoding") == ""
-}
 
 // Object is one JSON object, read member by member so that every fault is found and named.
 // encoding/json by itself would take unknown, doubled and differently cased names, and put
@@ -69,7 +38,7 @@ func ReadObject(body []byte, known ...string) *Object {
 		}
 		switch {
 		case !slices.Contains(known, name):
-			o.Fault(shorten(name), "is not known")
+			o.Fault(name, "is not known")
 		case o.members[name] != nil:
 			o.Fault(name, "is there twice")
 		default:
@@ -84,17 +53,20 @@ func (o *Object) breakOff(detail string) *Object {
 	return o
 }
 
-// shorten keeps a problem document small, whatever a client calls its fields.
-func shorten(name string) string {
-	if runes := []rune(name); len(runes) > 64 {
-		return string(runes[:64]) + "…"
-	}
-	return name
-}
+// mostFaults are named in one answer: who mends these is told the rest. A body has room for
+// ten thousand.
+const mostFaults = 32
 
-// Fault notes what is wrong with a field, once.
+// longestName keeps a problem document small, whatever a client calls its fields.
+const longestName = 64
+
+// Fault notes what is wrong with a field, once. The name is cut, and made UTF-8, where need be.
 func (o *Object) Fault(field, detail string) {
-	if !o.broken && !slices.ContainsFunc(o.faults, func(f FieldError) bool { return f.Field == field }) {
+	field = strings.ToValidUTF8(field, "\ufffd")
+	if runes := []rune(field); len(runes) > longestName {
+		field = string(runes[:longestName]) + "…"
+	}
+	if !o.broken && len(o.faults) < mostFaults && !slices.ContainsFunc(o.faults, func(f FieldError) bool { return f.Field == field }) {
 		o.faults = append(o.faults, FieldError{Field: field, Detail: detail})
 	}
 }
@@ -129,6 +101,14 @@ func (o *Object) Text(name string) *string {
 		return nil
 	}
 	return &s
+}
+
+// Optional is [Object.Text] where null means empty.
+func (o *Object) Optional(name string) *string {
+	if o.Null(name) {
+		return new(string)
+	}
+	return o.Text(name)
 }
 
 func text(raw json.RawMessage) (s, fault string) {
@@ -194,55 +174,17 @@ func (o *Object) Boolean(name string) *bool {
 	return &b
 }
 
-// Instant returns the time of that name (RFC 3339, with an offset); nil when it is absent or
+// Instant returns the time of that name, as [ParseInstant] reads it; nil when it is absent or
 // wrong.
 func (o *Object) Instant(name string) *time.Time {
 	s := o.Text(name)
 	if s == nil {
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339, *s)
-	if err != nil {
-		o.Fault(name, "must be a time as in RFC 3339, such as 2026-03-29T01:30:00Z")
+	t, fault := ParseInstant(*s)
+	if fault != "" {
+		o.Fault(name, fault)
 		return nil
 	}
 	return &t
-}
-
-// hasLoneSurrogate reports whether a JSON string has an escape \ud800 to \udfff that is no
-// half of a pair.
-func hasLoneSurrogate(raw []byte) bool {
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		i++
-		switch unit := utf16Unit(raw, i); {
-		case unit >= 0xd800 && unit < 0xdc00:
-			low := utf16Unit(raw, i+6)
-			if i+5 >= len(raw) || raw[i+5] != '\\' || low < 0xdc00 || low > 0xdfff {
-				return true
-			}
-			i += 10
-		case unit >= 0xdc00 && unit <= 0xdfff:
-			return true
-		}
-	}
-	return false
-}
-
-// utf16Unit returns the four hexadecimal digits after a u at raw[at:]; 0 when there is none.
-func utf16Unit(raw []byte, at int) int {
-	if at+4 >= len(raw) || raw[at] != 'u' {
-		return 0
-	}
-	unit := 0
-	for _, digit := range raw[at+1 : at+5] {
-		value := strings.IndexByte("0123456789abcdef", digit|0x20)
-		if value < 0 {
-			return 0
-		}
-		unit = unit<<4 | value
-	}
-	return unit
 }

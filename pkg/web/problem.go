@@ -7,7 +7,7 @@ import (
 
 // Problem is a problem document (RFC 9457). Title and Detail are for people; programs go by
 // Type, Status and the names of Errors.
-type Problem struct {
+type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Type   string       `json:"type"` // /problems/<slug>, or about:blank
 	Title  string       `json:"title"`
 	Status int          `json:"status"`
@@ -22,6 +22,14 @@ type FieldError struct {
 	Field  string `json:"field"` // the JSON name, or the header's
 	Detail string `json:"detail"`
 }
+
+// FieldProblem is what is refused because of one field or header.
+func FieldProblem(status int, slug, field, detail string) *Problem {
+	return &Problem{Type: "/problems/" + slug, Status: status, Detail: detail, Errors: []FieldError{{Field: field, Detail: detail}}}
+}
+
+// Error makes a request that HTTP itself refuses an error.
+func (p *Problem) Error() string { return p.Type + ": " + p.Detail }
 
 // Write answers with p. Missing type and title are filled in from the status.
 func (p Problem) Write(w http.ResponseWriter) {

@@ -56,6 +56,9 @@ type route struct {
 	handle       handler
 }
 
+// maxBody is the longest body that is read: 64 KiB.
+const maxBody = 64 << 10
+
 // open is the scope of what needs no key.
 const open apikey.Scope = ""
 
@@ -69,7 +72,7 @@ func New(bookings app.Bookings, doors Doors, log *zap.Logger, registry prometheu
 	}
 	router.NotFound(a.serve("none", a.enter(open, func(*http.Request) (app.Answer, error) { return app.Answer{}, errNoPage })))
 	router.MethodNotAllowed(a.serve("none", a.enter(open, func(r *http.Request) (app.Answer, error) {
-		return app.Answer{}, &requestError{status: http.StatusMethodNotAllowed, slug: "method-not-allowed", header: [2]string{"Allow", allowed(router, r.URL.Path)}}
+		return app.Answer{}, &web.Problem{Type: "/problems/method-not-allowed", Status: http.StatusMethodNotAllowed, Header: map[string]string{"Allow": allowed(router, r.URL.Path)}}
 	})))
 	return router
 }
@@ -150,7 +153,7 @@ func allowed(router chi.Routes, path string) string {
 }
 
 func (a *api) book(r *http.Request) (app.Answer, error) {
-	body, err := readBody(r)
+	body, err := web.ReadJSON(r)
 	if err != nil {
 		return app.Answer{}, err
 	}
@@ -220,7 +223,7 @@ func (a *api) change(r *http.Request, do func(ctx context.Context, call app.Call
 	if err != nil {
 		return app.Answer{}, err
 	}
-	body, err := readBody(r)
+	body, err := web.ReadJSON(r)
 	if err != nil {
 		return app.Answer{}, err
 	}

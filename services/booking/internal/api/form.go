@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 )
 
@@ -20,18 +21,16 @@ type input struct {
 	body []byte
 }
 
-var errNotForm = &requestError{
-	status: http.StatusUnsupportedMediaType, slug: "unsupported-media-type", field: "Content-Type",
-	detail: "must be application/x-www-form-urlencoded, or application/json in UTF-8, without a content encoding",
-}
+var errNotForm = web.FieldProblem(http.StatusUnsupportedMediaType, "unsupported-media-type", "Content-Type",
+	"must be application/x-www-form-urlencoded, or application/json in UTF-8, without a content encoding")
 
 // readInput reads a form whose fields are version and start, each at most once, or JSON.
 func readInput(r *http.Request) (input, error) {
-	body, err := readAll(r)
+	body, err := web.ReadBody(r)
 	switch kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); {
 	case err != nil:
 		return input{}, err
-	case len(body) == 0 && kind == "", isJSON(r):
+	case len(body) == 0 && kind == "", web.IsJSON(r):
 		return input{body: body}, nil
 	case kind != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "":
 		return input{}, errNotForm
@@ -40,18 +39,18 @@ func readInput(r *http.Request) (input, error) {
 	if err != nil {
 		return input{}, &booking.InvalidError{Faults: []booking.Fault{{Field: "body", Detail: "must be a form's fields"}}}
 	}
-	var o object
+	var o web.Object
 	for name, values := range form {
 		switch {
 		case name != "version" && name != "start":
-			o.fault(shorten(strings.ToValidUTF8(name, "\ufffd")), "is not known")
+			o.Fault(name, "is not known")
 		case len(values) > 1:
-			o.fault(name, "is there twice")
+			o.Fault(name, "is there twice")
 		case !utf8.ValidString(values[0]):
-			o.fault(name, "must be UTF-8")
+			o.Fault(name, "must be UTF-8")
 		}
 	}
-	return input{form: form}, o.err(nil)
+	return input{form: form}, faultsOf(&o)
 }
 
 // match is which version the customer means: the one that the form was made for, or If-Match.
@@ -72,7 +71,7 @@ func (a *api) startBy(v *visit, in input) (time.Time, error) {
 		return decodeStart(in.body)
 	}
 	text := in.form.Get("start")
-	if t, fault := parseInstant(text); fault == "" {
+	if t, fault := web.ParseInstant(text); fault == "" {
 		return t, nil
 	}
 	view, err := a.bookings.GetFor(v.Context(), v.Customer, v.Booking)
@@ -131,7 +130,7 @@ func inZone(text string, zone *time.Location) (time.Time, error) {
 func wantsPage(r *http.Request) bool {
 	page, pageRank := accepts(r, "text/html")
 	data, dataRank := accepts(r, "application/json")
-	return !isJSON(r) && (page > data || page == data && pageRank >= dataRank)
+	return !web.IsJSON(r) && (page > data || page == data && pageRank >= dataRank)
 }
 
 // accepts returns how much the client wants answers of a kind, and how exactly it says so

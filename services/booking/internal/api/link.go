@@ -46,9 +46,9 @@ const (
 	wrongRate  = 1.0 / 3
 )
 
-var errDeadLink = &requestError{
-	status: http.StatusNotFound, slug: "link-not-found",
-	detail: "this link does not work, or not any more; the newest mail about your booking has one that does",
+var errDeadLink = &web.Problem{
+	Type: "/problems/link-not-found", Status: http.StatusNotFound,
+	Detail: "this link does not work, or not any more; the newest mail about your booking has one that does",
 }
 
 // visit is one request by a link.
@@ -95,9 +95,9 @@ func (a *api) wrong(r *http.Request) error {
 		return errDeadLink
 	}
 	a.doors.Links.Refused.Count(WrongToken)
-	return &requestError{
-		status: http.StatusTooManyRequests, slug: "too-many-requests", detail: "too many links from this address did not work",
-		header: [2]string{"Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))},
+	return &web.Problem{
+		Type: "/problems/too-many-requests", Status: http.StatusTooManyRequests, Detail: "too many links from this address did not work",
+		Header: map[string]string{"Retry-After": strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))},
 	}
 }
 

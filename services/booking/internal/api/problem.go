@@ -13,29 +13,9 @@ import (
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 )
 
-// requestError is a request that HTTP itself refuses.
-type requestError struct {
-	status int
-	slug   string
-	detail string
-	field  string    // what is wrong, if it is one field or header
-	header [2]string // name and value of one more header of the answer
-}
-
-func (e *requestError) Error() string { return e.slug + ": " + e.detail }
-
 var (
-	errNoPage     = &requestError{status: http.StatusNotFound, slug: "not-found", detail: "there is nothing at this path"}
-	errTooLarge   = &requestError{status: http.StatusRequestEntityTooLarge, slug: "body-too-large", field: "body", detail: "must have at most 65536 bytes"}
-	errUnreadable = &requestError{status: http.StatusBadRequest, slug: "unreadable-body", detail: "the body could not be read to its end"}
-	errNotJSON    = &requestError{
-		status: http.StatusUnsupportedMediaType, slug: "unsupported-media-type", field: "Content-Type",
-		detail: "must be application/json in UTF-8, without a content encoding", header: [2]string{"Accept", "application/json"},
-	}
-	errNoMatch = &requestError{
-		status: http.StatusPreconditionRequired, slug: "precondition-required", field: "If-Match",
-		detail: "must name the version that is changed: the ETag of its last answer, or *",
-	}
+	errNoPage  = &web.Problem{Type: "/problems/not-found", Status: http.StatusNotFound, Detail: "there is nothing at this path"}
+	errNoMatch = web.FieldProblem(http.StatusPreconditionRequired, "precondition-required", "If-Match", "must name the version that is changed: the ETag of its last answer, or *")
 )
 
 // known errors, each with its status and the slug that programs go by. The first match wins.
@@ -63,8 +43,8 @@ func problem(err error) app.Answer {
 	if own, ok := errors.AsType[*answeredError](err); ok {
 		return own.answer
 	}
-	if refused, ok := errors.AsType[*requestError](err); ok {
-		return refused.answer()
+	if refused, ok := errors.AsType[*web.Problem](err); ok {
+		return refuse(refused)
 	}
 	if invalid, ok := errors.AsType[*booking.InvalidError](err); ok {
 		return answerProblem(http.StatusUnprocessableEntity, "invalid-request", "the request has faults", invalid.Faults...)
@@ -90,23 +70,11 @@ func problem(err error) app.Answer {
 	return answerProblem(http.StatusInternalServerError, "internal", "")
 }
 
-// refuse is the answer of a door that stayed shut.
+// refuse is the answer of a door that stayed shut, or of HTTP itself.
 func refuse(p *web.Problem) app.Answer {
 	header := map[string]string{"Content-Type": "application/problem+json"}
 	maps.Copy(header, p.Header)
 	return app.Answer{Status: p.Status, Header: header, Body: p.Encode()}
-}
-
-func (e *requestError) answer() app.Answer {
-	var faults []booking.Fault
-	if e.field != "" {
-		faults = []booking.Fault{{Field: e.field, Detail: e.detail}}
-	}
-	answer := answerProblem(e.status, e.slug, e.detail, faults...)
-	if e.header[0] != "" {
-		answer.Header[e.header[0]] = e.header[1]
-	}
-	return answer
 }
 
 func answerProblem(status int, slug, detail string, faults ...booking.Fault) app.Answer {

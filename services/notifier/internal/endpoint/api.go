@@ -119,12 +119,14 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, name string, h hand
 	if p != nil {
 		return refuse(p)
 	}
-	body, p := web.ReadJSON(w, r, maxBody)
-	if p != nil {
-		return refuse(p)
-	}
-	found, err := answer{}, ErrNotFound
-	if named(r) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	body, err := web.ReadJSON(r)
+	found := answer{}
+	switch {
+	case err != nil:
+	case !named(r):
+		err = ErrNotFound
+	default:
 		found, err = h(r.WithContext(context.WithValue(r.Context(), bodyKey{}, body)), who)
 	}
 	if err != nil {
@@ -189,9 +191,12 @@ func allowed(router chi.Routes, path string) string {
 // problem is what tells err. What PostgreSQL has refused for a reason of the statement (classes
 // 22, 23 and 42) is our fault; what no rule knows is the way there. Their texts stay here.
 func (a *api) problem(err error) *web.Problem {
+	refused, isRefused := errors.AsType[*web.Problem](err)
 	invalid, isInvalid := errors.AsType[*InvalidError](err)
 	state, isState := errors.AsType[*StateError](err)
 	switch {
+	case isRefused:
+		return refused
 	case isInvalid:
 		return &web.Problem{Type: "/problems/invalid-request", Status: http.StatusUnprocessableEntity, Detail: "the request has faults", Errors: invalid.Faults}
 	case isState:

@@ -189,9 +189,9 @@ func (q *query) instant(name string) *time.Time {
 	if text == "" {
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		q.fault(name, "must be a time as in RFC 3339, such as 2026-03-29T01:30:00Z")
+	t, fault := web.ParseInstant(text)
+	if fault != "" {
+		q.fault(name, fault)
 		return nil
 	}
 	return &t
