@@ -16,7 +16,7 @@ func TestAnswers(t *testing.T) {
 	check := func(t *testing.T, name, method, path string, r reply) {
 		t.Helper()
 		r.golden(t, name)
-		spec.validate(t, method, path, r)
+		spec.Check(t, method, path, r.status, r.header, r.body)
 	}
 
 	booked := d.book(nil, "Idempotency-Key", "k-1")

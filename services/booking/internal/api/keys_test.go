@@ -34,7 +34,7 @@ func TestNoRouteAnswersWithoutAKey(t *testing.T) {
 	var without []string
 	for _, route := range routesOf(t) {
 		method, pattern, _ := strings.Cut(route, " ")
-		needs := contract.at(contract.root, "paths", pattern, strings.ToLower(method))["security"]
+		needs := contract.Operation(method, pattern)["security"]
 		path := pathParameter.ReplaceAllString(pattern, b.ID)
 		if slices.Contains(openRoutes, route) {
 			without = append(without, route)
@@ -71,7 +71,7 @@ func TestNoRouteAnswersWithoutAKey(t *testing.T) {
 			if r.status != c.status || r.slug() != c.slug || r.header.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s with %q: %d %s", route, c.key, r.status, r.body)
 			}
-			contract.validate(t, strings.ToLower(method), pattern, r)
+			contract.Check(t, method, pattern, r.status, r.header, r.body)
 		}
 		if r := d.with(seed.Key(t, d.db.Admin, []apikey.Scope{scope})).do(method, path, "{}", "If-Match", `"7"`); r.status == 401 || r.status == 403 {
 			t.Errorf("%s with its key: %d %s", route, r.status, r.body)
@@ -98,7 +98,7 @@ func TestAKeyForSomeResources(t *testing.T) {
 		if r.status != 403 || r.slug() != "resource-forbidden" {
 			t.Errorf("%s: %d %s", resource, r.status, r.body)
 		}
-		contract.validate(t, "post", "/v1/bookings", r)
+		contract.Check(t, http.MethodPost, "/v1/bookings", r.status, r.header, r.body)
 	}
 	const nobodys = "01928c7e-5b3a-7c4d-8e9f-0a1b2c3d4e5f"
 	for _, c := range []struct{ method, path, body string }{
@@ -177,7 +177,7 @@ func TestLimitsByAddress(t *testing.T) {
 	if limited.slug() != "too-many-requests" || limited.header.Get("Retry-After") == "" {
 		t.Errorf("wrong keys: %d %s", limited.status, limited.body)
 	}
-	contract.validate(t, "get", "/v1/bookings/{id}", limited)
+	contract.Check(t, http.MethodGet, "/v1/bookings/{id}", limited.status, limited.header, limited.body)
 	if r := d.do(http.MethodGet, path, ""); r.status != 200 {
 		t.Errorf("the right key: %d %s", r.status, r.body)
 	}

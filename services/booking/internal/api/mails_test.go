@@ -20,7 +20,7 @@ func TestTooManyMails(t *testing.T) {
 	d.book(hall).booking(t)
 	check := func(method, path string, r reply) {
 		t.Helper()
-		spec.validate(t, method, path, r)
+		spec.Check(t, method, path, r.status, r.header, r.body)
 		seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
 		if r.status != http.StatusTooManyRequests || r.slug() != "too-many-mails" || err != nil || seconds < 3500 || seconds > 3600 {
 			t.Errorf("%d %v %s", r.status, r.header, r.body)
