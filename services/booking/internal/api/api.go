@@ -52,15 +52,18 @@ type handler func(*http.Request) (app.Answer, error)
 
 type route struct {
 	method, path string
-	scope        apikey.Scope // of the key that it needs; open: none
+	scope        apikey.Scope // of the key that it needs, or open, or byLink
 	handle       handler
 }
 
 // maxBody is the longest body that is read: 64 KiB.
 const maxBody = 64 << 10
 
-// open is the scope of what needs no key.
-const open apikey.Scope = ""
+// open is the scope of what needs no key, byLink of what needs a token.
+const (
+	open   apikey.Scope = ""
+	byLink apikey.Scope = "link"
+)
 
 // New returns the API's handler.
 func New(bookings app.Bookings, doors Doors, log *zap.Logger, registry prometheus.Registerer) http.Handler {
@@ -84,11 +87,11 @@ func (a *api) routes() []route {
 		{http.MethodPatch, "/v1/bookings/{id}", apikey.BookingsWrite, a.edit},
 		{http.MethodPost, "/v1/bookings/{id}/reschedule", apikey.BookingsWrite, a.reschedule},
 		{http.MethodPost, "/v1/bookings/{id}/cancel", apikey.BookingsWrite, a.cancel},
-		{http.MethodGet, "/b/{token}", open, a.guest("", a.see)},
-		{http.MethodPost, "/b/{token}/move", open, a.guest("../", a.moveBy)},
-		{http.MethodPost, "/b/{token}/cancel", open, a.guest("../", a.cancelBy)},
-		{http.MethodGet, "/b/{token}/move", open, a.guest("../", back)},
-		{http.MethodGet, "/b/{token}/cancel", open, a.guest("../", back)},
+		{http.MethodGet, "/b/{token}", byLink, a.guest("", a.see)},
+		{http.MethodPost, "/b/{token}/move", byLink, a.guest("../", a.moveBy)},
+		{http.MethodPost, "/b/{token}/cancel", byLink, a.guest("../", a.cancelBy)},
+		{http.MethodGet, "/b/{token}/move", byLink, a.guest("../", back)},
+		{http.MethodGet, "/b/{token}/cancel", byLink, a.guest("../", back)},
 		{http.MethodGet, "/openapi.yaml", open, contract},
 	}
 }
@@ -116,6 +119,9 @@ func (a *api) serve(route string, h handler) http.HandlerFunc {
 // enter lets in who does not ask too often, and has a key for it.
 func (a *api) enter(scope apikey.Scope, h handler) handler {
 	return func(r *http.Request) (app.Answer, error) {
+		if scope == byLink {
+			return h(r)
+		}
 		if problem := a.doors.Throttle.Check(r); problem != nil {
 			return refuse(problem), nil
 		}

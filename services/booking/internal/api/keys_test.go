@@ -196,6 +196,11 @@ func TestLimitsByAddress(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
 	}
+	page := d.browse("/b/x", nil)
+	page.wantPage(t, 429, "That was too often")
+	if page.header.Get("Retry-After") == "" {
+		t.Error("the page has no Retry-After")
+	}
 	if r := d.do(http.MethodGet, "/openapi.yaml", "", "X-Forwarded-For", "203.0.113.5"); r.status != 200 {
 		t.Errorf("another address: %d %s", r.status, r.body)
 	}

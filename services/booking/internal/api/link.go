@@ -68,15 +68,7 @@ func (a *api) guest(up string, h func(*visit) (app.Answer, error)) handler {
 			return app.Answer{}, errNoPage
 		}
 		v := &visit{Request: r, token: chi.URLParam(r, "token"), html: wantsPage(r), up: up}
-		opened, err := a.doors.Links.Keys.Open(v.token, time.Now())
-		var answer app.Answer
-		if err == nil {
-			v.Link = opened
-			answer, err = h(v)
-		}
-		if errors.Is(err, booking.ErrNotFound) || errors.Is(err, link.ErrInvalid) || errors.Is(err, link.ErrExpired) {
-			err = a.wrong(r)
-		}
+		answer, err := a.enterByLink(v, h)
 		if err != nil {
 			answer = problem(err)
 			if v.html {
@@ -86,6 +78,21 @@ func (a *api) guest(up string, h func(*visit) (app.Answer, error)) handler {
 		}
 		return shield(answer), nil
 	}
+}
+
+// enterByLink lets in who does not ask too often, and has a token that opens a booking.
+func (a *api) enterByLink(v *visit, h func(*visit) (app.Answer, error)) (answer app.Answer, err error) {
+	if problem := a.doors.Throttle.Check(v.Request); problem != nil {
+		return app.Answer{}, problem
+	}
+	v.Link, err = a.doors.Links.Keys.Open(v.token, time.Now())
+	if err == nil {
+		answer, err = h(v)
+	}
+	if errors.Is(err, booking.ErrNotFound) || errors.Is(err, link.ErrInvalid) || errors.Is(err, link.ErrExpired) {
+		err = a.wrong(v.Request)
+	}
+	return answer, err
 }
 
 // wrong is why a token opens nothing, as its bearer is told.
