@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/slotwise/slotwise/pkg/outbox"
@@ -22,7 +24,7 @@ import (
 
 // BenchmarkRelay relays 100 000 rows of 600 bytes with the binary as it ships, in both of
 // nats-server's sync modes, and compares its rate with what the same server takes from an
-// asynchronous publisher just before.
+// asynchronous publisher just before. The relay runs, and waits, when all rows appear by one commit.
 //
 // RELAY_ settings of the environment reach the relay.
 func BenchmarkRelay(b *testing.B) {
@@ -40,10 +42,12 @@ func BenchmarkRelay(b *testing.B) {
 				db.Durable()
 				declare(b, bus)
 				limit := asyncLimit(b, bus, rows)
-				fill(b, db, 1, rows, false)
+				p := start(b, db, bus, append([]string{"RELAY_POLL=100ms"}, relaySettings()...)...)
+				eventually(b, "ready", func() bool { status, _ := p.get("/readyz"); return status == http.StatusOK })
 
+				appear := fillLater(b, db, rows)
 				began := time.Now()
-				p := start(b, db, bus, relaySettings()...)
+				appear()
 				// Counting what waits costs as much as relaying it: not before all is stored.
 				eventually(b, "all stored", func() bool { return bus.Messages(b.Context(), topology.Bookings) == rows })
 				eventually(b, "all marked", func() bool { return waiting(b, db) == 0 })
@@ -218,15 +222,7 @@ func fill(b *testing.B, db *dbtest.DB, from, n int, published bool) {
 	if n == 0 {
 		return
 	}
-	_, err := db.Admin.Exec(b.Context(), `
-		insert into booking.outbox_events (key, subject, message_id, payload, published_at)
-		select id, 'booking.v1.confirmed.room-' || n % 100 || '.' || id, 'booking-' || id || '-v1',
-		       convert_to(repeat('x', 600), 'utf8'), case when $3 then now() end
-		from generate_series($1::int, $1::int + $2 - 1) n, lateral (select '0192a4e0-0000-7000-8000-' || lpad(to_hex(n), 12, '0')) as i (id)`,
-		from, n, published)
-	if err != nil {
-		b.Fatal(err)
-	}
+	insertRows(b, db.Admin, from, n, published)
 	settle := []string{`checkpoint`} // not while it is measured
 	if published {
 		settle = []string{`vacuum analyze booking.outbox_events`, `checkpoint`} // as autovacuum leaves them
@@ -235,5 +231,40 @@ func fill(b *testing.B, db *dbtest.DB, from, n int, published bool) {
 		if _, err := db.Admin.Exec(b.Context(), sql); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// fillLater writes n rows, which appear to others when commit is called.
+func fillLater(b *testing.B, db *dbtest.DB, n int) (commit func()) {
+	b.Helper()
+	tx, err := db.Admin.Begin(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	insertRows(b, tx, 1, n, false)
+	if _, err := db.Admin.Exec(b.Context(), `checkpoint`); err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		if err := tx.Commit(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func insertRows(b *testing.B, into execer, from, n int, published bool) {
+	b.Helper()
+	_, err := into.Exec(b.Context(), `
+		insert into booking.outbox_events (key, subject, message_id, payload, published_at)
+		select id, 'booking.v1.confirmed.room-' || n % 100 || '.' || id, 'booking-' || id || '-v1',
+		       convert_to(repeat('x', 600), 'utf8'), case when $3 then now() end
+		from generate_series($1::int, $1::int + $2 - 1) n, lateral (select '0192a4e0-0000-7000-8000-' || lpad(to_hex(n), 12, '0')) as i (id)`,
+		from, n, published)
+	if err != nil {
+		b.Fatal(err)
 	}
 }
