@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -102,10 +100,7 @@ func (a *api) wrong(r *http.Request) error {
 		return errDeadLink
 	}
 	a.doors.Links.Refused.Count(WrongToken)
-	return &web.Problem{
-		Type: "/problems/too-many-requests", Status: http.StatusTooManyRequests, Detail: "too many links from this address did not work",
-		Header: map[string]string{"Retry-After": strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))},
-	}
+	return web.TooMany(wait, "too many links from this address did not work")
 }
 
 // answeredError is an error with the answer that tells it.
