@@ -37,9 +37,9 @@
 // One transaction in one round trip, endpoints locked first, as everybody locks them: so what is
 // written is judged by what the endpoint is, and nothing waits for one that was disabled or
 // deleted meanwhile. Those that change are locked alone, the others shared with who plans. Two
-// notifiers that change two endpoints at once may deadlock; the loser writes again. The same transaction keeps failing_since (the
-// first failure since the last success), the rest that was asked for with Retry-After, and
-// disables an endpoint that answers 410 or has only failed for five days: by
+// notifiers that change two endpoints at once may deadlock; the loser writes again. The same
+// transaction keeps failing_since (the first failure since the last success), the rest that was
+// asked for with Retry-After, and disables an endpoint that answers 410 or has only failed for five days: by
 // notifier.disable_endpoint, with one notice to its owner, a mail like any other.
 //
 // # Clocks

@@ -36,7 +36,7 @@ type end struct {
 // disabled is an endpoint that a batch of results has disabled.
 type disabled struct{ ID, Reason string }
 
-// write writes results, in one transaction and one round trip: the rows, what they say of
+// writeOnce writes results, in one transaction and one round trip: the rows, what they say of
 // their endpoints, and whether one of those is to be disabled and its owner told. A result
 // counts when the row is still in that hand; a 2xx counts in any case, by key. Writing results
 // twice changes nothing, so after an error the caller tries again, for as long as it takes.
