@@ -58,7 +58,9 @@ comment on column notifier.endpoint_secrets.expires_at is 'null: the current one
 create unique index endpoint_secrets_current on notifier.endpoint_secrets (endpoint) where expires_at is null;
 
 -- Each returns how many messages it moved, or null when there was nothing to change: no such
--- endpoint, a deleted one, or one that is so already. Only a change is recorded.
+-- endpoint, a deleted one, or one that is so already. Only a change is recorded. It moves the
+-- oldest 10 000 at most, so that no backlog makes it too long for its transaction, which may be
+-- that of the senders' results; tidy_endpoints moves the rest.
 
 create function notifier.disable_endpoint(id text, reason text, operator text) returns bigint
 language plpgsql as $$
@@ -74,7 +76,13 @@ begin
     with waiting as materialized (
         select s.key
         from notifier.send_log s
-        where s.channel = 'webhook' and s.endpoint = disable_endpoint.id and s.state in ('planned', 'unknown')
+        where s.key in (
+            select o.key
+            from notifier.send_log o
+            where o.channel = 'webhook' and o.endpoint = disable_endpoint.id and o.state in ('planned', 'unknown')
+            order by o.due_at
+            limit 10000)
+          and s.state in ('planned', 'unknown')
         order by s.key
         for no key update)
     update notifier.send_log s
@@ -104,7 +112,13 @@ begin
     with waiting as materialized (
         select s.key
         from notifier.send_log s
-        where s.channel = 'webhook' and s.endpoint = enable_endpoint.id and s.state = 'held' and s.reason = 'endpoint disabled'
+        where s.key in (
+            select o.key
+            from notifier.send_log o
+            where o.channel = 'webhook' and o.endpoint = enable_endpoint.id and o.state = 'held' and o.reason = 'endpoint disabled'
+            order by o.created_at
+            limit 10000)
+          and s.state = 'held'
         order by s.key
         for no key update)
     update notifier.send_log s
@@ -137,7 +151,13 @@ begin
     with waiting as materialized (
         select s.key
         from notifier.send_log s
-        where s.channel = 'webhook' and s.endpoint = delete_endpoint.id and s.state in ('planned', 'unknown', 'held')
+        where s.key in (
+            select o.key
+            from notifier.send_log o
+            where o.channel = 'webhook' and o.endpoint = delete_endpoint.id and o.state in ('planned', 'unknown', 'held')
+            order by o.created_at
+            limit 10000)
+          and s.state in ('planned', 'unknown', 'held')
         order by s.key
         for no key update)
     update notifier.send_log s
@@ -151,37 +171,63 @@ end
 $$;
 comment on function notifier.delete_endpoint is 'for good: url, owner and secrets are gone, and what waits or is held is skipped with the reason "endpoint deleted"';
 
--- A row that was in hand while its endpoint was disabled or deleted may have come back to wait.
+-- Rows follow their endpoints. One that was in hand while its endpoint was disabled or deleted
+-- may have come back to wait, and of a large backlog those functions moved only a part.
 create function notifier.tidy_endpoints() returns bigint
 language plpgsql as $$
 declare
     n bigint;
 begin
     delete from notifier.endpoint_secrets s where s.expires_at <= clock_timestamp();
-    with gone as materialized (
-        select e.id, e.deleted_at is not null as deleted
+    with stray as materialized (
+        select e.id, o.key
         from notifier.endpoints e
-        where not e.enabled
+        cross join lateral (
+            (select s.key
+             from notifier.send_log s
+             where not e.enabled and s.channel = 'webhook' and s.endpoint = e.id and s.state in ('planned', 'unknown')
+             order by s.due_at -- by the endpoint's own index, whatever little waited when this was planned
+             limit 1000)
+            union all
+            (select s.key
+             from notifier.send_log s
+             where e.enabled and s.channel = 'webhook' and s.endpoint = e.id and s.state = 'held' and s.reason = 'endpoint disabled'
+             limit 1000)
+            union all
+            (select s.key
+             from notifier.send_log s
+             where e.deleted_at is not null and s.channel = 'webhook' and s.endpoint = e.id and s.state = 'held'
+             limit 1000)) o
+        limit 1000),
+    stands as materialized (
+        select e.id, e.enabled, e.deleted_at is not null as deleted
+        from notifier.endpoints e
+        where e.id in (select y.id from stray y)
         order by e.id
         for share),
-    waiting as materialized (
-        select s.key, g.deleted
-        from gone g
-        join notifier.send_log s on s.endpoint = g.id
-        where s.channel = 'webhook' and s.state in ('planned', 'unknown')
+    moved as materialized (
+        select s.key, t.enabled, t.deleted
+        from stray y
+        join stands t on t.id = y.id
+        join notifier.send_log s on s.key = y.key
+        where s.state in ('planned', 'unknown') and not t.enabled
+           or s.state = 'held' and (t.deleted or t.enabled and s.reason = 'endpoint disabled')
         order by s.key
-        limit 1000
         for no key update of s skip locked)
     update notifier.send_log s
-    set state = case when w.deleted then 'skipped' else 'held' end,
-        reason = case when w.deleted then 'endpoint deleted' else 'endpoint disabled' end
-    from waiting w
-    where s.key = w.key;
+    set state = case when m.deleted then 'skipped' when m.enabled then 'planned' else 'held' end,
+        reason = case when m.deleted then 'endpoint deleted' when not m.enabled then 'endpoint disabled' end,
+        due_at = case when m.enabled then least(s.due_at, clock_timestamp()) else s.due_at end,
+        attempts = case when m.enabled then 0 else s.attempts end,
+        first_4xx_at = case when m.enabled then null else s.first_4xx_at end
+    from moved m
+    where s.key = m.key;
     get diagnostics n = row_count;
     return n;
 end
 $$;
-comment on function notifier.tidy_endpoints is 'deletes expired secrets, and holds or skips what waits for an endpoint that is disabled or deleted, at most 1000: the number of those';
+comment on function notifier.tidy_endpoints is 'deletes expired secrets, and lets rows follow their endpoints: holds or skips what waits for one that is disabled or deleted, plans what '
+    'was held for one that is enabled. At most 1000, and returns how many: call it again while it returns so many';
 
 grant select, insert, update on notifier.endpoints to slotwise_notifier;
 grant select, insert, update, delete on notifier.endpoint_secrets to slotwise_notifier;

@@ -176,11 +176,18 @@ begin
     with missed as materialized (
         select s.key
         from notifier.send_log s
-        where s.channel = 'webhook' and s.endpoint = recover_endpoint.id and s.created_at >= since and s.state in ('held', 'refused')
+        where s.key in (
+            select o.key
+            from notifier.send_log o
+            where o.channel = 'webhook' and o.endpoint = recover_endpoint.id and o.created_at >= since
+              and (o.state in ('held', 'refused') or o.state in ('planned', 'unknown') and o.due_at > now())
+            order by o.created_at, o.key
+            limit 10000)
+          and s.state in ('held', 'refused', 'planned', 'unknown')
         order by s.key
         for no key update)
     update notifier.send_log s
-    set state = 'planned', reason = null, due_at = least(s.due_at, clock_timestamp()), attempts = 0, first_4xx_at = null
+    set state = 'planned', reason = null, due_at = least(s.due_at, now()), attempts = 0, first_4xx_at = null
     from missed m
     where s.key = m.key;
     get diagnostics n = row_count;
@@ -188,7 +195,8 @@ begin
     return n;
 end
 $$;
-comment on function notifier.recover_endpoint is 'plans again, the oldest first and with all their tries, what is held or refused of the endpoint and was planned since then. Returns how many';
+comment on function notifier.recover_endpoint is 'plans again, the oldest first and with all their tries, what was planned since then and is held, refused or waits for a later try. '
+    'At most 10 000, and returns how many: call it again while it returns so many';
 
 -- Messages of one endpoint, in every command that takes a filter.
 alter type notifier.filter add attribute endpoint text;

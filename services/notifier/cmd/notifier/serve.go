@@ -119,7 +119,6 @@ func loops(
 	group.Go(func() error { return auditor.Run(ctx) })
 	group.Go(func() error { return sender.Run(ctx) })
 	group.Go(func() error { return webhooks.Run(ctx) })
-	group.Go(func() error { return endpoints.Run(ctx, log) })
 	group.Go(func() error { return s.front.listen(ctx, s, watch, log, pool, endpoints) })
 	return group.Wait()
 }

@@ -435,9 +435,7 @@ func TestB120Rotation(t *testing.T) {
 	}
 	tidy := func(want int) {
 		t.Helper()
-		if _, err := d.store.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		d.exec(`select notifier.tidy_endpoints()`)
 		var n int
 		if err := d.db.Admin.QueryRow(t.Context(), `select count(*) from notifier.endpoint_secrets`).Scan(&n); err != nil || n != want {
 			t.Errorf("%d secrets, want %d: %v", n, want, err)
@@ -459,22 +457,96 @@ func TestB120Rotation(t *testing.T) {
 	tidy(1)
 }
 
-// What came back from a hand to wait for an endpoint that has gone meanwhile does not stand there
-// for ever.
-func TestTidyClosesStragglers(t *testing.T) {
+// Rows follow their endpoints: what came back from a hand to wait for one that has gone
+// meanwhile, and what of a backlog was left over, does not stand there for ever.
+func TestTidyEndpoints(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	off, gone, on := d.create(), d.create(), d.create()
 	e := d.told()
 	d.must(http.StatusOK, nil, http.MethodPatch, "/v1/webhooks/"+off.ID, `{"enabled": false}`)
 	d.must(http.StatusNoContent, nil, http.MethodDelete, "/v1/webhooks/"+gone.ID, "")
-	d.exec(`update notifier.send_log set state = 'planned', reason = null where channel = 'webhook'`)
-	if n, err := d.store.Tidy(t.Context()); n != 2 || err != nil {
-		t.Errorf("%d closed: %v", n, err)
+	tidied := func(want int) {
+		t.Helper()
+		var n int
+		if err := d.db.Pool("slotwise_notifier").QueryRow(t.Context(), `select notifier.tidy_endpoints()`).Scan(&n); n != want || err != nil {
+			t.Errorf("%d moved, want %d: %v", n, want, err)
+		}
 	}
-	d.want(id.Webhook(e, off.ID), "held: endpoint disabled")
-	d.want(id.Webhook(e, gone.ID), "skipped: endpoint deleted")
-	d.want(id.Webhook(e, on.ID), "planned")
+	check := func(offs, gones, ons string) {
+		t.Helper()
+		d.want(id.Webhook(e, off.ID), offs)
+		d.want(id.Webhook(e, gone.ID), gones)
+		d.want(id.Webhook(e, on.ID), ons)
+	}
+	for _, state := range []string{"planned", "unknown"} {
+		d.exec(`update notifier.send_log set state = $1, reason = null where channel = 'webhook'`, state)
+		tidied(2)
+		check("held: endpoint disabled", "skipped: endpoint deleted", state)
+	}
+	d.exec(`update notifier.send_log set state = 'held', reason = 'endpoint disabled', attempts = 3 where channel = 'webhook'`)
+	tidied(2)
+	check("held: endpoint disabled", "skipped: endpoint deleted", "planned")
+	d.exec(`update notifier.send_log set state = 'held', reason = 'too many tries: 503' where channel = 'webhook'`)
+	tidied(1)
+	check("held: too many tries: 503", "skipped: endpoint deleted", "held: too many tries: 503")
+	tidied(0)
+}
+
+// A backlog of any size is disabled, enabled and deleted in a transaction of bounded length: the
+// rest follows. What is recovered comes batch by batch.
+func TestBacklogIsMovedInBatches(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	m := d.create()
+	d.exec(`insert into notifier.send_log (key, channel, kind, version, endpoint, urgency, state, due_at, created_at, payload)
+		select 'webhook-b' || n || '-' || $1, 'webhook', 'webhook', 1, $1, 0, 'planned', now() + n * interval '1 ms', now() - interval '1 minute', '{}'
+		from generate_series(1, 10100) n`, m.ID)
+	count := func(where string, want int) {
+		t.Helper()
+		var n int
+		if err := d.db.Admin.QueryRow(t.Context(), `select count(*) from notifier.send_log where `+where).Scan(&n); n != want || err != nil {
+			t.Errorf("%d are %s, want %d: %v", n, where, want, err)
+		}
+	}
+	d.must(http.StatusOK, nil, http.MethodPatch, "/v1/webhooks/"+m.ID, `{"enabled": false}`)
+	count(`state = 'held'`, 10_000)
+	d.exec(`select notifier.tidy_endpoints()`)
+	count(`state = 'held' and reason = 'endpoint disabled'`, 10_100)
+	d.must(http.StatusOK, nil, http.MethodPatch, "/v1/webhooks/"+m.ID, `{"enabled": true}`)
+	count(`state = 'planned'`, 10_000)
+	d.exec(`select notifier.tidy_endpoints()`)
+	count(`state = 'planned' and reason is null and attempts = 0 and due_at <= now()`, 10_100)
+
+	d.exec(`update notifier.send_log set state = 'held', reason = 'too many tries: 503', attempts = 10 where version = 1`)
+	n, err := d.store.Recover(t.Context(), m.ID, time.Now().Add(-time.Hour), endpoint.Everybody, "anna")
+	if n != 10_100 || err != nil {
+		t.Errorf("%d recovered: %v", n, err)
+	}
+	count(`state = 'planned' and attempts = 0`, 10_100)
+	d.must(http.StatusNoContent, nil, http.MethodDelete, "/v1/webhooks/"+m.ID, "")
+	count(`state = 'skipped'`, 10_000)
+	d.exec(`select notifier.tidy_endpoints()`)
+	count(`state = 'skipped'`, 10_100)
+}
+
+// What waits for a later try is recovered too: its receiver is well again before that.
+func TestRecoverBringsForward(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	m := d.create()
+	e := d.told()
+	d.exec(`update notifier.send_log set due_at = now() + interval '20 hours', attempts = 9 where channel = 'webhook'`)
+	for _, want := range []int64{1, 0} {
+		n, err := d.store.Recover(t.Context(), m.ID, time.Now().Add(-time.Hour), endpoint.Everybody, "anna")
+		if n != want || err != nil {
+			t.Errorf("%d recovered, want %d: %v", n, want, err)
+		}
+	}
+	var due bool
+	if err := d.db.Admin.QueryRow(t.Context(), `select due_at <= now() and attempts = 0 from notifier.send_log where key = $1`, id.Webhook(e, m.ID)).Scan(&due); !due || err != nil {
+		t.Errorf("due: %t, %v", due, err)
+	}
 }
 
 // A key for some resources makes and sees only endpoints for some of these.

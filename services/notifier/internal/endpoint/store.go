@@ -227,13 +227,18 @@ func (s Settings) differs(other Settings) (fields []string) {
 	return fields
 }
 
+// batch is how many deliveries one statement of the SQL functions moves.
+const batch = 10_000
+
 // Disable holds what waits for an endpoint and what comes. It returns how many deliveries it
-// held; changed is false when the endpoint was disabled already.
+// held, [batch] at most: the sweep of package webhook holds the rest. changed is false when the
+// endpoint was disabled already.
 func (s *Store) Disable(ctx context.Context, name, reason, operator string) (n int64, changed bool, err error) {
 	return s.turn(ctx, name, false, reason, operator)
 }
 
-// Enable plans again what [Store.Disable], or the rules of package webhook, held.
+// Enable plans again what [Store.Disable], or the rules of package webhook, held, and counts as
+// that does.
 func (s *Store) Enable(ctx context.Context, name, operator string) (n int64, changed bool, err error) {
 	return s.turn(ctx, name, true, "", operator)
 }
@@ -265,12 +270,10 @@ func turn(ctx context.Context, tx pgx.Tx, name string, on bool, reason, operator
 	return moved, err //nolint:wrapcheck // the caller's wrap says enough
 }
 
-// Delete removes an endpoint for good and returns how many deliveries it skipped.
+// Delete removes an endpoint for good and returns how many deliveries it skipped, [batch] at
+// most: the sweep of package webhook skips the rest.
 func (s *Store) Delete(ctx context.Context, name string, sees Viewer, operator string) (n int64, err error) {
-	err = s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := visible(ctx, tx, name, sees); err != nil {
-			return err
-		}
+	err = s.on(ctx, name, sees, func(ctx context.Context, tx pgx.Tx) error {
 		var skipped *int64
 		if err := tx.QueryRow(ctx, `select notifier.delete_endpoint($1, $2)`, name, operator).Scan(&skipped); err != nil {
 			return err //nolint:wrapcheck // wrapped below
@@ -310,13 +313,16 @@ func (s *Store) Example(ctx context.Context, name string, sees Viewer, operator 
 	return key, nil
 }
 
-// Recover plans again what is held or refused of an endpoint and was planned since then.
+// Recover plans again what was planned for an endpoint since then and is held, refused or waits
+// for a later try. It does so [batch] by batch, and returns how many those were in all.
 func (s *Store) Recover(ctx context.Context, name string, since time.Time, sees Viewer, operator string) (n int64, err error) {
-	err = s.on(ctx, name, sees, func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, `select notifier.recover_endpoint($1, $2::timestamptz, $3)`, name, since, operator).Scan(&n)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("recover endpoint: %w", err)
+	for moved := int64(batch); moved >= batch; n += moved {
+		err := s.on(ctx, name, sees, func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `select notifier.recover_endpoint($1, $2::timestamptz, $3)`, name, since, operator).Scan(&moved)
+		})
+		if err != nil {
+			return n, fmt.Errorf("recover endpoint: %w", err)
+		}
 	}
 	return n, nil
 }
@@ -333,7 +339,7 @@ func (s *Store) Resend(ctx context.Context, name, key string, sees Viewer, opera
 		case err != nil:
 			return err //nolint:wrapcheck // wrapped below
 		}
-		if _, err := visible(ctx, tx, owner, sees); err != nil {
+		if err := lockVisible(ctx, tx, owner, sees); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `select notifier.resend_delivery($1, $2)`, key, operator).Scan(&planned)
@@ -344,21 +350,10 @@ func (s *Store) Resend(ctx context.Context, name, key string, sees Viewer, opera
 	return planned, nil
 }
 
-// Tidy deletes expired secrets and closes what waits for endpoints that are gone. It returns how
-// many deliveries that were.
-func (s *Store) Tidy(ctx context.Context) (n int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pgdb.TxTimeout)
-	defer cancel()
-	if err := s.pool.QueryRow(ctx, `select notifier.tidy_endpoints()`).Scan(&n); err != nil {
-		return 0, fmt.Errorf("tidy endpoints: %w", err)
-	}
-	return n, nil
-}
-
-// on runs step for an endpoint that the asker sees.
+// on runs step for an endpoint that the asker sees, and that stays so meanwhile.
 func (s *Store) on(ctx context.Context, name string, sees Viewer, step func(context.Context, pgx.Tx) error) error {
 	return s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := visible(ctx, tx, name, sees); err != nil {
+		if err := lockVisible(ctx, tx, name, sees); err != nil {
 			return err
 		}
 		return step(ctx, tx)
@@ -409,6 +404,15 @@ func told(err error) error {
 func lock(ctx context.Context, tx pgx.Tx, name string, enabled bool) error {
 	_, err := tx.Exec(ctx, `select notifier.lock_endpoint($1, $2)`, name, enabled)
 	return err //nolint:wrapcheck // the caller's wrap says enough
+}
+
+// lockVisible locks the endpoint first: whose it is must not change any more.
+func lockVisible(ctx context.Context, tx pgx.Tx, name string, sees Viewer) error {
+	if err := lock(ctx, tx, name, false); err != nil {
+		return err
+	}
+	_, err := visible(ctx, tx, name, sees)
+	return err
 }
 
 // visible reads an endpoint that is not deleted and that the asker sees.

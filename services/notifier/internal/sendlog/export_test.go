@@ -18,5 +18,5 @@ var Statements = map[string]struct {
 	"gauge":   {gaugeSQL, []string{"interval", "interval"}},
 }
 
-// Settings are what they are planned with, for the whole session.
-var Settings = strings.ReplaceAll(settings, "true", "false")
+// ForSession are what they are planned with, for the whole session.
+var ForSession = strings.ReplaceAll(Settings, "true", "false")

@@ -49,7 +49,7 @@ func lostRace(err error) bool {
 
 func (l *Log) hand(ctx context.Context, n, late int) ([]Hand, bool, error) {
 	token, begun := uuid.NewString(), time.Now()
-	b := batch()
+	b := Batch()
 	b.Queue(takeSQL, token, n, late, l.times.Lease, l.times.Late)
 	b.Queue(readSQL, token, l.times.CatchUp, l.times.Late)
 	results := l.pool.SendBatch(ctx, b)

@@ -48,22 +48,22 @@ func signal(c chan struct{}) {
 	}
 }
 
-// settings hold for the statements that follow in a batch. They touch few rows of tables that
+// Settings hold for the statements that follow in a batch. They touch few rows of tables that
 // grow, always by an index, and the plan must be that one: planned once for all values (with
 // the values known PostgreSQL would plan each time, and worse: half the rate), and also when
 // the plan was made on the first day, for tables that were empty.
-const settings = `
+const Settings = `
 	select set_config('plan_cache_mode', 'force_generic_plan', true),
 	       set_config('enable_seqscan', 'off', true),
 	       set_config('enable_hashjoin', 'off', true),
 	       set_config('enable_mergejoin', 'off', true),
 	       set_config('jit', 'off', true)`
 
-// batch is a transaction of one round trip: without BEGIN it needs no client to end, so a
-// frozen process holds no locks.
-func batch() *pgx.Batch {
+// Batch returns a transaction of one round trip, whose first result is that of its settings:
+// without BEGIN it needs no client to end, so a frozen process holds no locks.
+func Batch() *pgx.Batch {
 	b := &pgx.Batch{}
-	b.Queue(settings)
+	b.Queue(Settings)
 	return b
 }
 
@@ -72,14 +72,14 @@ type name struct{ Key, Token string }
 
 // exec runs a statement with these settings.
 func (l *Log) exec(ctx context.Context, sql string, args ...any) error {
-	b := batch()
+	b := Batch()
 	b.Queue(sql, args...)
 	return l.pool.SendBatch(ctx, b).Close()
 }
 
 // names is exec for a statement that returns names of hands.
 func (l *Log) names(ctx context.Context, sql string, args ...any) (map[name]bool, error) {
-	b := batch()
+	b := Batch()
 	b.Queue(sql, args...)
 	results := l.pool.SendBatch(ctx, b)
 	defer results.Close() //nolint:errcheck // closed below as well, where its error counts

@@ -30,7 +30,7 @@ const nextSQL = `
 // most [Times.Poll]. What is due may stand behind a quiet time or another mail of its slot.
 func (l *Log) Next(ctx context.Context) (due bool, wait time.Duration, err error) {
 	var seconds *float64
-	b := batch()
+	b := Batch()
 	b.Queue(nextSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&due, &seconds) })
 	if err := l.pool.SendBatch(ctx, b).Close(); err != nil {
 		return false, 0, fmt.Errorf("look for due mails: %w", err)

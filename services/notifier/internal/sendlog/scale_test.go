@@ -67,7 +67,7 @@ func (f fixture) plans() {
 		f.t.Fatal(err)
 	}
 	defer conn.Close(f.ctx())
-	if _, err := conn.Exec(f.ctx(), sendlog.Settings); err != nil {
+	if _, err := conn.Exec(f.ctx(), sendlog.ForSession); err != nil {
 		f.t.Fatal(err)
 	}
 	for name, s := range sendlog.Statements {

@@ -55,6 +55,20 @@ func TestSweep(t *testing.T) {
 	s.want(key, "held: endpoint disabled")
 }
 
+// One sweep lets a backlog follow its endpoint, however many steps that takes.
+func TestSweepHoldsABacklog(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, quick(), hooktest.Options{})
+	s.endpoint("we_a", s.hooks.URL("/a"))
+	s.exec(`update notifier.endpoints set enabled = false, disabled_at = now(), disabled_reason = 'x'`)
+	s.exec(`insert into notifier.send_log (key, channel, kind, endpoint, urgency, state, due_at)
+		select 'waits-' || n, 'webhook', 'webhook', 'we_a', 0, 'planned', now() from generate_series(1, 2500) n`)
+	s.sweep(s.idle())
+	if n := s.number(`select count(*) from notifier.send_log where state = 'held' and reason = 'endpoint disabled'`); n != 2500 {
+		t.Errorf("%d are held", n)
+	}
+}
+
 // The mails' sweep leaves webhooks alone, and theirs the mails'.
 func TestSweepsAreApart(t *testing.T) {
 	t.Parallel()

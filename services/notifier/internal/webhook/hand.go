@@ -66,7 +66,7 @@ const turnSQL = `select pg_advisory_xact_lock(hashtextextended('slotwise webhook
 // lost, what it took is in nobody's hand and its lease ends.
 func (s *Sender) hand(ctx context.Context, n, failing int) (hands []Hand, wait time.Duration, err error) {
 	token, begun := uuid.NewString(), time.Now()
-	b := batch()
+	b := sendlog.Batch()
 	b.Queue(turnSQL)
 	b.Queue(takeSQL, token, n, failing, s.times.Lease)
 	b.Queue(readSQL, token)
@@ -99,21 +99,4 @@ func (s *Sender) hand(ctx context.Context, n, failing int) (hands []Hand, wait t
 		wait = min(wait, max(0, time.Duration(*seconds*float64(time.Second))))
 	}
 	return hands, wait, nil
-}
-
-// settings hold for the statements that follow in a batch, as in package sendlog: few rows of
-// tables that grow, always by an index, whatever the tables looked like when the plan was made.
-const settings = `
-	select set_config('plan_cache_mode', 'force_generic_plan', true),
-	       set_config('enable_seqscan', 'off', true),
-	       set_config('enable_hashjoin', 'off', true),
-	       set_config('enable_mergejoin', 'off', true),
-	       set_config('jit', 'off', true)`
-
-// batch is a transaction of one round trip: without BEGIN it needs no client to end, so a
-// frozen process holds no locks.
-func batch() *pgx.Batch {
-	b := &pgx.Batch{}
-	b.Queue(settings)
-	return b
 }

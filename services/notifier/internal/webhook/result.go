@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 )
 
 var (
@@ -50,7 +51,7 @@ func (s *Sender) writeOnce(ctx context.Context, ends []end) ([]disabled, error) 
 		waits, last = append(waits, s.times.wait(e)), append(last, e.hand.Attempts >= len(s.times.Steps))
 	}
 	health := judge(ends, s.times.RetryCap)
-	b := batch()
+	b := sendlog.Batch()
 	b.Queue(lockSQL, health.ids, health.good, health.bad, health.left, s.times.GiveUp)
 	b.Queue(shareSQL, health.ids)
 	b.Queue(resultSQL, keys, tokens, outcomes, answers, waits, last)
@@ -100,7 +101,7 @@ func (s *Sender) writeLate(ctx context.Context, ends []end, written []name) erro
 	if len(keys) == 0 {
 		return nil
 	}
-	b := batch()
+	b := sendlog.Batch()
 	b.Queue(lateSQL, keys, tokens, answers)
 	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write late answers: %w", err)

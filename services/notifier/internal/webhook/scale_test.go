@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 	"github.com/slotwise/slotwise/testkit/hooktest"
 )
 
@@ -39,7 +40,7 @@ func TestReadsOnlyWhatItIsAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), strings.ReplaceAll(settings, "true", "false")); err != nil {
+	if _, err := conn.Exec(t.Context(), strings.ReplaceAll(sendlog.Settings, "true", "false")); err != nil {
 		t.Fatal(err)
 	}
 	for _, st := range statements {
