@@ -1,5 +1,5 @@
-// Package web runs an HTTP server that stops without breaking a request, and writes problem
-// documents.
+// Package web is what our HTTP APIs have in common: a server that stops without breaking a request,
+// bodies and conditions as they are read, problem documents, and how often one client may ask.
 package web
 
 import (

@@ -44,7 +44,7 @@ type api struct {
 	doors       Doors
 	wrongTokens *web.Limiter
 	log         *zap.Logger
-	metrics     metrics
+	metrics     web.Metrics
 }
 
 // handler answers a request, or fails. Refusals of the domain are answers.
@@ -67,7 +67,7 @@ const (
 
 // New returns the API's handler.
 func New(bookings app.Bookings, doors Doors, log *zap.Logger, registry prometheus.Registerer) http.Handler {
-	a := &api{bookings, doors, web.NewLimiter(wrongRate, wrongBurst), log, newMetrics(registry)}
+	a := &api{bookings, doors, web.NewLimiter(wrongRate, wrongBurst), log, web.NewMetrics(registry)}
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead)
 	for _, r := range a.routes() {
@@ -112,7 +112,7 @@ func (a *api) serve(route string, h handler) http.HandlerFunc {
 			a.log.Error("request failed", zap.String("route", route), zap.Int("status", answer.Status), zap.Error(err))
 		}
 		write(w, answer)
-		a.metrics.count(route, answer.Status, time.Since(begun))
+		a.metrics.Count(route, answer.Status, time.Since(begun))
 	}
 }
 
@@ -241,7 +241,7 @@ func (a *api) change(r *http.Request, do func(ctx context.Context, call app.Call
 	if err != nil {
 		return app.Answer{}, err
 	}
-	call := app.Call{Key: key, Trace: readTrace(r), Sees: apikey.From(r.Context()).Sees, Match: match.holds, Encode: encodeChanged}
+	call := app.Call{Key: key, Trace: readTrace(r), Sees: apikey.From(r.Context()).Sees, Match: holds(match), Encode: encodeChanged}
 	return do(r.Context(), call, name, body)
 }
 

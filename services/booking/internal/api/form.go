@@ -54,14 +54,14 @@ func readInput(r *http.Request) (input, error) {
 }
 
 // match is which version the customer means: the one that the form was made for, or If-Match.
-func (in input) match(r *http.Request) (condition, error) {
+func (in input) match(r *http.Request) (web.Match, error) {
 	switch {
 	case in.form == nil:
 		return readMatch(r)
 	case in.form.Get("version") == "":
-		return condition{}, errNoMatch
+		return web.Match{}, errNoMatch
 	}
-	return condition{tags: []string{in.form.Get("version")}}, nil
+	return web.MatchOnly(in.form.Get("version")), nil
 }
 
 // startBy is the start that the customer asks for. A form's field is local in the resource's

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/slotwise/slotwise/pkg/apikey"
+	"github.com/slotwise/slotwise/pkg/web"
 	"github.com/slotwise/slotwise/services/booking/internal/app"
 	"github.com/slotwise/slotwise/services/booking/internal/booking"
 )
@@ -35,49 +35,23 @@ func readKey(r *http.Request, body []byte) (app.Key, error) {
 	return app.Key{Name: values[0], Caller: caller.Key, Nobodys: caller.All(), Fingerprint: asked.Sum(nil)}, nil
 }
 
-// condition is what If-Match says.
-type condition struct {
-	any  bool
-	tags []string // strong entity tags, without quotes
-}
-
-// holds reports whether the booking's version is one of those that the client means.
-func (c condition) holds(version int64) bool {
-	return c.any || slices.Contains(c.tags, strconv.FormatInt(version, 10))
-}
-
-// entityTag is RFC 9110 §8.8.3, with the comma or the end that follows it in a list.
-var entityTag = regexp.MustCompile(`^(W/)?"([!#-~\x80-\xff]*)"[ \t]*(?:,[ \t,]*|$)`)
-
 // readMatch reads If-Match, which every change of a booking needs: else the second of two
-// writers would win without knowing. The comparison is strong (RFC 9110 §13.1.1): a weak tag
-// is well formed and matches nothing.
-func readMatch(r *http.Request) (condition, error) {
-	values := r.Header.Values("If-Match")
-	if len(values) == 0 {
-		return condition{}, errNoMatch
+// writers would win without knowing.
+func readMatch(r *http.Request) (web.Match, error) {
+	match, fault := web.ReadMatch(r)
+	switch {
+	case fault != "":
+		return web.Match{}, &booking.InvalidError{Faults: []booking.Fault{{Field: "If-Match", Detail: fault}}}
+	case !match.Given:
+		return web.Match{}, errNoMatch
 	}
-	rest := strings.Trim(strings.Join(values, ","), " \t,")
-	if rest == "*" {
-		return condition{any: true}, nil
-	}
-	var c condition
-	for rest != "" {
-		tag := entityTag.FindStringSubmatch(rest)
-		if tag == nil {
-			break
-		}
-		if tag[1] == "" {
-			c.tags = append(c.tags, tag[2])
-		}
-		rest = rest[len(tag[0]):]
-		if rest == "" {
-			return c, nil
-		}
-	}
-	return condition{}, &booking.InvalidError{Faults: []booking.Fault{
-		{Field: "If-Match", Detail: `must be * or entity tags, such as "3"`},
-	}}
+	return match, nil
+}
+
+// holds reports of versions whether they are what the client means: a booking's entity tag is its
+// version.
+func holds(m web.Match) func(version int64) bool {
+	return func(version int64) bool { return m.Holds(strconv.FormatInt(version, 10)) }
 }
 
 // traceForm is a traceparent as W3C Trace Context §3.2.2 has it. Ids of zeros and version ff are

@@ -169,7 +169,7 @@ func (a *api) changeBy(v *visit, do func(context.Context, app.Call, input) (app.
 		return app.Answer{}, err
 	}
 	var came app.Outcome
-	call := app.Call{Trace: readTrace(v.Request), Customer: v.Customer, Match: match.holds, Encode: func(o app.Outcome) (app.Answer, error) {
+	call := app.Call{Trace: readTrace(v.Request), Customer: v.Customer, Match: holds(match), Encode: func(o app.Outcome) (app.Answer, error) {
 		came = o
 		if o.Refusal == nil && !v.html {
 			return encodeGuest(o)

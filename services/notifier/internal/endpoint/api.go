@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ type api struct {
 	store   *Store
 	doors   Doors
 	log     *zap.Logger
-	seconds *prometheus.HistogramVec
+	metrics web.Metrics
 }
 
 // answer is what a handler answers when nothing is wrong.
@@ -48,27 +47,35 @@ type answer struct {
 	header map[string]string
 }
 
-// handler answers a request of somebody who may make it, or fails.
-type handler func(r *http.Request, who apikey.Principal) (answer, error)
+// call is a request of somebody who may make it.
+type call struct {
+	*http.Request
+	who  apikey.Principal
+	body []byte // undecoded
+}
+
+// id is the endpoint that the path names.
+func (c call) id() string { return chi.URLParam(c.Request, "id") }
+
+// handler answers a call, or fails.
+type handler func(c call) (answer, error)
 
 // NewAPI returns the handler of /v1/webhooks and /openapi.yaml.
 func NewAPI(store *Store, doors Doors, log *zap.Logger, registry prometheus.Registerer) http.Handler {
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "slotwise_http_request_seconds", Help: "Time from a request to its answer.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, []string{"route", "status"})
-	registry.MustRegister(seconds)
-	a := &api{store, doors, log, seconds}
+	a := &api{store, doors, log, web.NewMetrics(registry)}
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead)
 	for _, r := range a.routes() {
 		router.Method(r.method, r.path, a.serve(r.method+" "+r.path, r.handle))
 	}
-	router.Get("/openapi.yaml", a.contract)
-	router.NotFound(a.none(web.Problem{Type: "/problems/not-found", Status: http.StatusNotFound, Detail: "there is nothing at this path"}))
-	router.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Allow", allowed(router, r.URL.Path))
-		a.none(web.Problem{Type: "/problems/method-not-allowed", Status: http.StatusMethodNotAllowed})(w, r)
-	})
+	router.Get("/openapi.yaml", a.open("GET /openapi.yaml", contract))
+	router.NotFound(a.open("none", func(w http.ResponseWriter, _ *http.Request) int {
+		return refuse(w, &web.Problem{Type: "/problems/not-found", Status: http.StatusNotFound, Detail: "there is nothing at this path"})
+	}))
+	router.MethodNotAllowed(a.open("none", func(w http.ResponseWriter, r *http.Request) int {
+		allow := map[string]string{"Allow": allowed(router, r.URL.Path)}
+		return refuse(w, &web.Problem{Type: "/problems/method-not-allowed", Status: http.StatusMethodNotAllowed, Header: allow})
+	}))
 	return router
 }
 
@@ -100,7 +107,7 @@ func (a *api) serve(name string, h handler) http.HandlerFunc {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		status := a.answer(w, r.WithContext(ctx), name, h)
-		a.seconds.WithLabelValues(name, strconv.Itoa(status)).Observe(time.Since(begun).Seconds())
+		a.metrics.Count(name, status, time.Since(begun))
 	}
 }
 
@@ -108,16 +115,12 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, name string, h hand
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	refuse := func(p *web.Problem) int {
-		p.Write(w)
-		return p.Status
-	}
 	if p := a.doors.Throttle.Check(r); p != nil {
-		return refuse(p)
+		return refuse(w, p)
 	}
 	who, p := a.doors.Keys.Check(r, apikey.Webhooks)
 	if p != nil {
-		return refuse(p)
+		return refuse(w, p)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	body, err := web.ReadJSON(r)
@@ -127,14 +130,14 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, name string, h hand
 	case !named(r):
 		err = ErrNotFound
 	default:
-		found, err = h(r.WithContext(context.WithValue(r.Context(), bodyKey{}, body)), who)
+		found, err = h(call{r, who, body})
 	}
 	if err != nil {
 		p := a.problem(err)
 		if p.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
 			a.log.Error("request failed", zap.String("route", name), zap.Int("status", p.Status), zap.Error(err))
 		}
-		return refuse(p)
+		return refuse(w, p)
 	}
 	for name, value := range found.header {
 		header.Set(name, value)
@@ -159,23 +162,23 @@ func named(r *http.Request) bool {
 	return true
 }
 
-// bodyKey is where the request's body, undecoded, is in its context.
-type bodyKey struct{}
-
-func bodyOf(r *http.Request) []byte {
-	body, _ := r.Context().Value(bodyKey{}).([]byte)
-	return body
+// open makes h a handler of net/http that needs no key and returns the status of its answer.
+func (a *api) open(name string, h func(http.ResponseWriter, *http.Request) int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		begun := time.Now()
+		var status int
+		if p := a.doors.Throttle.Check(r); p != nil {
+			status = refuse(w, p)
+		} else {
+			status = h(w, r)
+		}
+		a.metrics.Count(name, status, time.Since(begun))
+	}
 }
 
-// none answers what is at no route.
-func (a *api) none(p web.Problem) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if refused := a.doors.Throttle.Check(r); refused != nil {
-			refused.Write(w)
-			return
-		}
-		p.Write(w)
-	}
+func refuse(w http.ResponseWriter, p *web.Problem) (status int) {
+	p.Write(w)
+	return p.Status
 }
 
 func allowed(router chi.Routes, path string) string {
@@ -223,25 +226,25 @@ type created struct {
 	Secret string `json:"secret"`
 }
 
-func (a *api) create(r *http.Request, who apikey.Principal) (answer, error) {
-	settings, err := decodeNew(bodyOf(r))
+func (a *api) create(c call) (answer, error) {
+	settings, err := decodeNew(c.body)
 	if err != nil {
 		return answer{}, err
 	}
-	if !who.Covers(settings.Resources) {
+	if !c.who.Covers(settings.Resources) {
 		return answer{}, ErrResources
 	}
-	e, secret, err := a.store.Create(r.Context(), settings, who.Key)
+	e, secret, err := a.store.Create(c.Context(), settings, c.who.Key)
 	return answer{http.StatusCreated, created{e, secret}, map[string]string{"Location": "/v1/webhooks/" + e.ID, "ETag": tag(e)}}, err
 }
 
-func (a *api) list(r *http.Request, who apikey.Principal) (answer, error) {
-	q := readQuery(r, "after", "limit")
+func (a *api) list(c call) (answer, error) {
+	q := readQuery(c.Request, "after", "limit")
 	limit := q.limit()
 	if err := q.err(); err != nil {
 		return answer{}, err
 	}
-	list, more, err := a.store.List(r.Context(), q.text("after"), limit, false, who.Covers)
+	list, more, err := a.store.List(c.Context(), q.text("after"), limit, false, c.who.Covers)
 	page := message.Endpoints{Endpoints: orEmpty(list)}
 	if more {
 		page.Next = list[len(list)-1].ID
@@ -249,35 +252,39 @@ func (a *api) list(r *http.Request, who apikey.Principal) (answer, error) {
 	return answer{status: http.StatusOK, body: page}, err
 }
 
-func (a *api) get(r *http.Request, who apikey.Principal) (answer, error) {
-	e, err := a.store.Get(r.Context(), chi.URLParam(r, "id"), who.Covers)
+func (a *api) get(c call) (answer, error) {
+	e, err := a.store.Get(c.Context(), c.id(), c.who.Covers)
 	return answer{http.StatusOK, e, map[string]string{"ETag": tag(e)}}, err
 }
 
-func (a *api) patch(r *http.Request, who apikey.Principal) (answer, error) {
-	change, err := decodeChange(bodyOf(r))
+func (a *api) patch(c call) (answer, error) {
+	change, err := decodeChange(c.body)
 	if err != nil {
 		return answer{}, err
 	}
-	if wanted := r.Header.Values("If-Match"); len(wanted) > 0 {
-		change.Match = func(e message.Endpoint) bool { return matches(wanted, tag(e)) }
+	match, fault := web.ReadMatch(c.Request)
+	if fault != "" {
+		return answer{}, invalid([]web.FieldError{{Field: "If-Match", Detail: fault}})
 	}
-	e, err := a.store.Edit(r.Context(), chi.URLParam(r, "id"), change, who.Covers, who.Key)
+	if match.Given {
+		change.Match = func(e message.Endpoint) bool { return match.Holds(strings.Trim(tag(e), `"`)) }
+	}
+	e, err := a.store.Edit(c.Context(), c.id(), change, c.who.Covers, c.who.Key)
 	return answer{http.StatusOK, e, map[string]string{"ETag": tag(e)}}, err
 }
 
-func (a *api) remove(r *http.Request, who apikey.Principal) (answer, error) {
-	_, err := a.store.Delete(r.Context(), chi.URLParam(r, "id"), who.Covers, who.Key)
+func (a *api) remove(c call) (answer, error) {
+	_, err := a.store.Delete(c.Context(), c.id(), c.who.Covers, c.who.Key)
 	return answer{status: http.StatusNoContent}, err
 }
 
-func (a *api) rotate(r *http.Request, who apikey.Principal) (answer, error) {
-	overlap, err := decodeOverlap(bodyOf(r))
+func (a *api) rotate(c call) (answer, error) {
+	overlap, err := decodeOverlap(c.body)
 	if err != nil {
 		return answer{}, err
 	}
-	name := chi.URLParam(r, "id")
-	secret, err := a.store.Rotate(r.Context(), name, overlap, who.Covers, who.Key)
+	name := c.id()
+	secret, err := a.store.Rotate(c.Context(), name, overlap, c.who.Covers, c.who.Key)
 	return answer{status: http.StatusOK, body: message.NewSecret{Endpoint: name, Secret: secret}}, err
 }
 
@@ -286,37 +293,37 @@ type planned struct {
 	Key string `json:"key"`
 }
 
-func (a *api) example(r *http.Request, who apikey.Principal) (answer, error) {
-	if err := decodeNothing(bodyOf(r)); err != nil {
+func (a *api) example(c call) (answer, error) {
+	if err := decodeNothing(c.body); err != nil {
 		return answer{}, err
 	}
-	key, err := a.store.Example(r.Context(), chi.URLParam(r, "id"), who.Covers, who.Key)
-	return accepted(chi.URLParam(r, "id"), key), err
+	key, err := a.store.Example(c.Context(), c.id(), c.who.Covers, c.who.Key)
+	return accepted(c.id(), key), err
 }
 
 func accepted(name, key string) answer {
 	return answer{http.StatusAccepted, planned{key}, map[string]string{"Location": "/v1/webhooks/" + name + "/deliveries/" + key}}
 }
 
-func (a *api) again(r *http.Request, who apikey.Principal) (answer, error) {
-	since, err := decodeSince(bodyOf(r))
+func (a *api) again(c call) (answer, error) {
+	since, err := decodeSince(c.body)
 	if err != nil {
 		return answer{}, err
 	}
-	n, err := a.store.Recover(r.Context(), chi.URLParam(r, "id"), since, who.Covers, who.Key)
+	n, err := a.store.Recover(c.Context(), c.id(), since, c.who.Covers, c.who.Key)
 	return answer{status: http.StatusOK, body: map[string]int64{"planned": n}}, err
 }
 
-func (a *api) deliveries(r *http.Request, who apikey.Principal) (answer, error) {
-	q := readQuery(r, "state", "since", "until", "before", "limit")
+func (a *api) deliveries(c call) (answer, error) {
+	q := readQuery(c.Request, "state", "since", "until", "before", "limit")
 	limit := q.limit()
 	asked := message.DeliveryQuery{
-		Endpoint: chi.URLParam(r, "id"), States: q.states(), Since: q.instant("since"), Until: q.instant("until"), Before: q.text("before"),
+		Endpoint: c.id(), States: q.states(), Since: q.instant("since"), Until: q.instant("until"), Before: q.text("before"),
 	}
 	if err := q.err(); err != nil {
 		return answer{}, err
 	}
-	list, more, err := a.store.Deliveries(r.Context(), asked, limit, who.Covers)
+	list, more, err := a.store.Deliveries(c.Context(), asked, limit, c.who.Covers)
 	page := message.Deliveries{Deliveries: orEmpty(list)}
 	if more {
 		page.Next = list[len(list)-1].Key
@@ -324,36 +331,24 @@ func (a *api) deliveries(r *http.Request, who apikey.Principal) (answer, error) 
 	return answer{status: http.StatusOK, body: page}, err
 }
 
-func (a *api) delivery(r *http.Request, who apikey.Principal) (answer, error) {
-	d, err := a.store.Delivery(r.Context(), chi.URLParam(r, "id"), chi.URLParam(r, "key"), who.Covers)
+func (a *api) delivery(c call) (answer, error) {
+	d, err := a.store.Delivery(c.Context(), c.id(), chi.URLParam(c.Request, "key"), c.who.Covers)
 	d.Attempts = orEmpty(d.Attempts)
 	return answer{status: http.StatusOK, body: d}, err
 }
 
-func (a *api) resend(r *http.Request, who apikey.Principal) (answer, error) {
-	if err := decodeNothing(bodyOf(r)); err != nil {
+func (a *api) resend(c call) (answer, error) {
+	if err := decodeNothing(c.body); err != nil {
 		return answer{}, err
 	}
-	name := chi.URLParam(r, "id")
-	key, err := a.store.Resend(r.Context(), name, chi.URLParam(r, "key"), who.Covers, who.Key)
+	name := c.id()
+	key, err := a.store.Resend(c.Context(), name, chi.URLParam(c.Request, "key"), c.who.Covers, c.who.Key)
 	return accepted(name, key), err
 }
 
 // tag is an endpoint's entity tag: it changes with every change that somebody makes.
 func tag(e message.Endpoint) string {
 	return fmt.Sprintf(`"%d"`, e.ChangedAt.UnixMicro())
-}
-
-// matches is the strong comparison of If-Match (RFC 9110 §13.1.1).
-func matches(wanted []string, have string) bool {
-	for _, list := range wanted {
-		for one := range strings.SplitSeq(list, ",") {
-			if one = strings.TrimSpace(one); one == "*" || one == have {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // orEmpty is for JSON: a list that is empty is [].

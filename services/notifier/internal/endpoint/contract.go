@@ -8,11 +8,8 @@ import (
 //go:embed openapi.yaml
 var openapi []byte
 
-func (a *api) contract(w http.ResponseWriter, r *http.Request) {
-	if refused := a.doors.Throttle.Check(r); refused != nil {
-		refused.Write(w)
-		return
-	}
+func contract(w http.ResponseWriter, _ *http.Request) (status int) {
 	w.Header().Set("Content-Type", "application/yaml") // RFC 9512
 	w.Write(openapi)                                   //nolint:errcheck // the client has gone; nobody to tell
+	return http.StatusOK
 }

@@ -1,4 +1,4 @@
-package api
+package web
 
 import (
 	"strconv"
@@ -7,13 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-type metrics struct {
+// Metrics count requests and the seconds until they were answered.
+type Metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
-func newMetrics(registry prometheus.Registerer) metrics {
-	m := metrics{
+// NewMetrics returns metrics that count in registry.
+func NewMetrics(registry prometheus.Registerer) Metrics {
+	m := Metrics{
 		prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slotwise_http_requests_total", Help: "Requests answered.",
 		}, []string{"route", "status"}),
@@ -26,7 +28,8 @@ func newMetrics(registry prometheus.Registerer) metrics {
 	return m
 }
 
-func (m metrics) count(route string, status int, took time.Duration) {
+// Count counts an answer. The route is the pattern, so that labels are bounded.
+func (m Metrics) Count(route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
