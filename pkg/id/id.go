@@ -92,6 +92,15 @@ func Webhook(event, endpoint string) string {
 	return "webhook-" + event + "-" + endpoint
 }
 
+// WebhookID is the webhook-id of the delivery key: of a copy that somebody asked for (2 and
+// more, as with [Mail]) that of the first, by which a receiver recognises it.
+func WebhookID(key string, copied int) string {
+	if copied > 1 {
+		return strings.TrimSuffix(key, "-c"+strconv.Itoa(copied))
+	}
+	return key
+}
+
 // Notice is the key of the mail that tells somebody what became of the message key.
 func Notice(key string) string {
 	return "notice-" + key

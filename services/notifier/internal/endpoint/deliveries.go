@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/slotwise/slotwise/pkg/event"
+	"github.com/slotwise/slotwise/pkg/id"
 	"github.com/slotwise/slotwise/pkg/ops/message"
 	"github.com/slotwise/slotwise/pkg/web"
 )
@@ -149,11 +150,8 @@ const examplePrefix = "webhook-example-"
 
 func (d delivery) shown() message.Delivery {
 	m := message.Delivery{
-		Key: d.Key, WebhookID: d.Key, Endpoint: d.Endpoint, Version: d.Version, Example: strings.HasPrefix(d.Key, examplePrefix), Copy: d.Copy,
+		Key: d.Key, WebhookID: id.WebhookID(d.Key, d.Copy), Endpoint: d.Endpoint, Version: d.Version, Example: strings.HasPrefix(d.Key, examplePrefix), Copy: d.Copy,
 		State: d.State, CreatedAt: d.CreatedAt.UTC(), Tries: d.Tries,
-	}
-	if d.Copy > 1 {
-		m.WebhookID = strings.TrimSuffix(d.Key, "-c"+strconv.Itoa(d.Copy))
 	}
 	if d.Booking != nil {
 		m.Booking = *d.Booking

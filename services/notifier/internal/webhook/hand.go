@@ -4,12 +4,11 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/slotwise/slotwise/pkg/id"
 	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
 )
 
@@ -32,14 +31,8 @@ type Hand struct {
 	begun time.Time // with both clocks, before the hand was sent to PostgreSQL
 }
 
-// ID is the delivery's webhook-id: its first key, so that a receiver recognises a copy that
-// somebody asked for.
-func (h Hand) ID() string {
-	if h.Copy > 1 {
-		return strings.TrimSuffix(h.Key, "-c"+strconv.Itoa(h.Copy))
-	}
-	return h.Key
-}
+// ID is the delivery's webhook-id.
+func (h Hand) ID() string { return id.WebhookID(h.Key, h.Copy) }
 
 // since is the time since the hand began, by that clock which says more: a suspended machine
 // stops the monotonic one, somebody may set the other.

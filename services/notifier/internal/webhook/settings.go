@@ -23,7 +23,7 @@ type Settings struct {
 // Read reads the WEBHOOK_ settings; drain is what the service's DRAIN says.
 func Read(env *config.Reader, drain time.Duration) Settings {
 	return Settings{
-		Rules:       ReadRules(env),
+		Rules:       readRules(env),
 		Proxy:       readProxy(env),
 		CAs:         readCAs(env),
 		Connections: env.Int("WEBHOOK_CONNECTIONS", 64, 2, 1000, "most webhooks in flight at once; endpoints that fail share half of them"),
@@ -31,8 +31,8 @@ func Read(env *config.Reader, drain time.Duration) Settings {
 	}
 }
 
-// ReadRules reads WEBHOOK_ALLOW and WEBHOOK_ALLOW_HTTP.
-func ReadRules(env *config.Reader) Rules {
+// readRules reads WEBHOOK_ALLOW and WEBHOOK_ALLOW_HTTP.
+func readRules(env *config.Reader) Rules {
 	const name = "WEBHOOK_ALLOW"
 	text := env.String(name, "", "networks that webhooks may go to though they are not public, as 10.1.0.0/16,…")
 	rules := Rules{HTTP: env.Choice("WEBHOOK_ALLOW_HTTP", "whether webhooks may go to http:// URLs", "no", "yes") == "yes"}
