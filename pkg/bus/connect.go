@@ -29,7 +29,7 @@ func Read(env *config.Reader, user string) Settings {
 	return Settings{
 		User:     user,
 		Servers:  env.URLs("NATS_URL", "nats://127.0.0.1:4222", "NATS servers, separated by commas", "nats", "tls"),
-		SeedFile: env.String("NATS_NKEY_FILE", "", "file with the nkey seed of this service's user"),
+		SeedFile: env.String("NATS_NKEY_FILE", "", "file with the nkey seed of the NATS user "+user),
 		CAFile:   env.String("NATS_CA_FILE", "", "certificates that the NATS server's may be signed by"),
 	}
 }
