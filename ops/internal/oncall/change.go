@@ -105,9 +105,9 @@ func turn(operation string) func(context.Context, *call) error {
 		}
 		state := map[string]string{"pause": "paused", "resume": "not paused"}[operation]
 		if answer.Changed {
-			fmt.Fprintf(c.out, "%s is %s\n", name, state)
+			fmt.Fprintf(c.out, "%s %s %s\n", name, be(name, "is", "are"), state)
 		} else {
-			fmt.Fprintf(c.out, "%s was %s already\n", name, state)
+			fmt.Fprintf(c.out, "%s %s %s already\n", name, be(name, "was", "were"), state)
 		}
 		return nil
 	}
@@ -133,7 +133,15 @@ func switches(ctx context.Context, c *call) error {
 // state tells how a switch stands.
 func state(s message.Switch) string {
 	if s.Paused {
-		return fmt.Sprintf("%s is paused by %s since %s", s.Name, s.ChangedBy, at(&s.ChangedAt))
+		return fmt.Sprintf("%s %s paused by %s since %s", s.Name, be(s.Name, "is", "are"), s.ChangedBy, at(&s.ChangedAt))
 	}
-	return s.Name + " is not paused"
+	return s.Name + " " + be(s.Name, "is", "are") + " not paused"
+}
+
+// be is the verb's form for a switch.
+func be(name, one, many string) string {
+	if name == "webhooks" {
+		return many
+	}
+	return one
 }

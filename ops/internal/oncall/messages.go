@@ -101,10 +101,14 @@ func (c *call) details(m message.Message) {
 			fmt.Fprintf(table, "%s\t%s\n", name, text)
 		}
 	}
+	kind, failed := m.Kind, "refused for now"
+	if m.Channel == "webhook" {
+		kind, failed = "", "failed"
+	}
 	fmt.Fprintln(c.out, m.Key)
 	row("verdict", m.Verdict)
 	row("state", strings.TrimSuffix(m.State+": "+m.Reason, ": "))
-	row("what", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s", m.Channel, m.Kind, m.Role, m.Endpoint)), " "))
+	row("what", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s", m.Channel, kind, m.Role, m.Endpoint)), " "))
 	row("booking", m.Booking)
 	row("version", m.Version)
 	row("planned", at(&m.CreatedAt))
@@ -113,7 +117,7 @@ func (c *call) details(m message.Message) {
 	row("accepted", at(m.AcceptedAt))
 	row("quiet until", at(m.QuietUntil))
 	row("tries", m.Tries)
-	row("refused for now", m.Attempts)
+	row(failed, m.Attempts)
 	row("unknown marks", m.Unknowns)
 	row("last answer", strings.TrimSpace(at(m.AnsweredAt)+" "+line(m.Answer)))
 	table.Flush() //nolint:errcheck // nobody to tell when a terminal has gone

@@ -2,7 +2,8 @@
 // services' ops endpoints over NATS and writes what they answer as text or as JSON.
 //
 // A change by filter that would touch more than one message is shown and not made, until it
-// is asked for with --yes; messages that are named by their keys need none.
+// is asked for with --yes; messages that are named by their keys need none. An endpoint for which
+// deliveries wait is deleted with --yes only.
 package oncall
 
 import (
@@ -43,7 +44,7 @@ var Commands = []Command{
 	{"webhooks create", "--url URL [flags]", "make an endpoint; its secret is shown once", createEndpoint},
 	{"webhooks disable", "ENDPOINT [flags]", "hold what is for an endpoint", turnEndpoint("disable", "held")},
 	{"webhooks enable", "ENDPOINT", "plan again what was held because it was disabled", turnEndpoint("enable", "planned again")},
-	{"webhooks delete", "ENDPOINT", "delete an endpoint for good and skip what waits for it", turnEndpoint("delete", "skipped")},
+	{"webhooks delete", "ENDPOINT [--yes]", "delete an endpoint for good and skip what waits for it", turnEndpoint("delete", "skipped")},
 	{"webhooks rotate", "ENDPOINT [flags]", "make a new secret, which is shown once", rotate},
 	{"webhooks example", "ENDPOINT", "deliver an example", example},
 	{"webhooks resend", "KEY", "deliver once more", resendDelivery},
@@ -62,8 +63,17 @@ var Commands = []Command{
 // ErrUsage says that the command line or the settings are wrong; exit with 2.
 var ErrUsage = errors.New("wrong usage")
 
-// ErrNothing says that nothing is what was asked for; exit with 3.
+// ErrNothing says that nothing is what was asked for, or stands where that is possible; exit
+// with 3.
 var ErrNothing = errors.New("nothing matches")
+
+// conflictError is [ErrNothing] where there is something, but it stands where the command is not
+// possible: it tells why.
+type conflictError string
+
+func (e conflictError) Error() string { return string(e) }
+
+func (e conflictError) Unwrap() error { return ErrNothing }
 
 // Find returns the command that args begin with and the arguments behind it; ok is false when
 // there is none.

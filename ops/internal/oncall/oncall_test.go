@@ -241,8 +241,9 @@ func TestTurn(t *testing.T) {
 	})
 	for _, tt := range []struct{ args, out, asked string }{
 		{"pause", "mail is paused\n", `do pause dev {"switch":"mail"}`},
-		{"pause webhooks", "webhooks is paused\n", `do pause dev {"switch":"webhooks"}`},
+		{"pause webhooks", "webhooks are paused\n", `do pause dev {"switch":"webhooks"}`},
 		{"resume mail", "mail was not paused already\n", `do resume dev {"switch":"mail"}`},
+		{"resume webhooks", "webhooks were not paused already\n", `do resume dev {"switch":"webhooks"}`},
 	} {
 		out, err := d.run(t, strings.Fields(tt.args)...)
 		if asked := d.took(); out != tt.out || err != nil || asked != tt.asked {

@@ -103,14 +103,22 @@ func verdicts(t message.Trace) (rows [][]string) {
 func hands(t message.Trace) (rows [][]string) {
 	for _, m := range t.Messages {
 		for _, h := range m.Hands {
-			outcome := h.Outcome
+			end := outcome(m.Channel, h.Outcome)
 			if h.Unknown {
-				outcome += ", marked"
+				end += ", marked"
 			}
-			rows = append(rows, []string{m.Key, fmt.Sprint(h.N), at(&h.HandedAt), at(h.EndedAt), outcome, line(h.Answer), h.Token})
+			rows = append(rows, []string{m.Key, fmt.Sprint(h.N), at(&h.HandedAt), at(h.EndedAt), end, line(h.Answer), h.Token})
 		}
 	}
 	return rows
+}
+
+// outcome is what a hand came to. A webhook that is planned again has failed.
+func outcome(channel, outcome string) string {
+	if channel == "webhook" && outcome == "planned" {
+		return "failed"
+	}
+	return outcome
 }
 
 func outbox(t message.Trace) (rows [][]string) {

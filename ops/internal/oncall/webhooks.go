@@ -2,8 +2,10 @@ package oncall
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -116,8 +118,8 @@ func createEndpoint(ctx context.Context, c *call) error {
 		flags.StringVar(&s.Owner, "owner", "", "mail `ADDRESS` of who is told when it is disabled")
 		flags.Func("type", "only these event `TYPES`, such as booking.v1.confirmed; separated by commas", separated(&s.EventTypes))
 		flags.Func("resource", "only events of these `RESOURCES`; separated by commas", separated(&s.Resources))
-		flags.IntVar(&s.Concurrency, "concurrency", 0, "at most `N` deliveries at once; by default 4")
-		flags.IntVar(&s.Rate, "rate", 0, "at most `N` deliveries a second; by default any number")
+		flags.Func("concurrency", "at most `N` deliveries at once, 1 to 64; by default 4", number(&s.Concurrency))
+		flags.Func("rate", "at most `N` deliveries a second, 1 to 10000; by default any number", number(&s.Rate))
 	})
 	if err != nil {
 		return err
@@ -133,7 +135,22 @@ func createEndpoint(ctx context.Context, c *call) error {
 		return c.write(answer)
 	}
 	fmt.Fprintf(c.out, "endpoint %s\nsecret   %s\nThe secret is shown this once.\n", answer.Endpoint, answer.Secret)
+	if s.Owner == "" {
+		fmt.Fprintln(c.out, "It has no --owner: nobody is told when it is disabled.")
+	}
 	return nil
+}
+
+// number reads a number. It stays nil when the flag is not there: zero is not that.
+func number(to **int) func(string) error {
+	return func(s string) error {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return errors.New("it is no whole number")
+		}
+		*to = &n
+		return nil
+	}
 }
 
 // separated reads words that are separated by commas.
@@ -160,15 +177,23 @@ func (c *call) named(what string, define ...func(*flag.FlagSet)) (string, error)
 func turnEndpoint(operation, what string) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
 		var order message.EndpointOrder
-		var define []func(*flag.FlagSet)
-		if operation == "disable" {
-			define = append(define, func(flags *flag.FlagSet) {
-				flags.StringVar(&order.Reason, "reason", "", "why, as `TEXT` that its owner and others read")
-			})
-		}
+		var yes bool
 		var err error
-		if order.Endpoint, err = c.named("endpoint", define...); err != nil {
+		order.Endpoint, err = c.named("endpoint", func(flags *flag.FlagSet) {
+			switch operation {
+			case "disable":
+				flags.StringVar(&order.Reason, "reason", "", "why, as `TEXT` that its owner and others read")
+			case "delete":
+				flags.BoolVar(&yes, "yes", false, "delete it though deliveries wait for it: they are never made")
+			}
+		})
+		if err != nil {
 			return err
+		}
+		if operation == "delete" && !yes {
+			if err := c.noneWaits(ctx, order); err != nil {
+				return err
+			}
 		}
 		answer, err := c.order(ctx, operation, order)
 		if err != nil || c.json {
@@ -183,8 +208,35 @@ func turnEndpoint(operation, what string) func(context.Context, *call) error {
 	}
 }
 
+// noneWaits fails when deliveries wait for an endpoint that is to be deleted.
+func (c *call) noneWaits(ctx context.Context, order message.EndpointOrder) error {
+	order.DryRun = true
+	answer, err := c.ordered(ctx, "delete", order)
+	if err != nil || answer.Messages == 0 {
+		return err
+	}
+	if c.json {
+		if err := c.write(answer); err != nil {
+			return err
+		}
+	}
+	wait := "deliveries wait for it and would never be made"
+	if answer.Messages == 1 {
+		wait = "delivery waits for it and would never be made"
+	}
+	return c.wrong("%d %s: say --yes to delete it for good", answer.Messages, wait)
+}
+
 // order gives a command on one endpoint. With --json it has written the answer.
 func (c *call) order(ctx context.Context, operation string, order message.EndpointOrder) (answer message.EndpointChange, err error) {
+	answer, err = c.ordered(ctx, operation, order)
+	if err == nil && c.json {
+		err = c.write(answer)
+	}
+	return answer, err
+}
+
+func (c *call) ordered(ctx context.Context, operation string, order message.EndpointOrder) (answer message.EndpointChange, err error) {
 	if err := c.do(ctx, "webhook-"+operation, order, &answer); err != nil {
 		return answer, err
 	}
@@ -192,9 +244,7 @@ func (c *call) order(ctx context.Context, operation string, order message.Endpoi
 	case answer.Missing:
 		return answer, fmt.Errorf("%w: there is no such endpoint or delivery", ErrNothing)
 	case answer.Problem != "":
-		return answer, fmt.Errorf("%w: %s", ErrNothing, answer.Problem)
-	case c.json:
-		return answer, c.write(answer)
+		return answer, conflictError(answer.Problem)
 	}
 	return answer, nil
 }
@@ -337,5 +387,5 @@ func attempt(a message.Attempt) string {
 	if a.Duration != nil {
 		took = fmt.Sprintf(" after %d ms", *a.Duration)
 	}
-	return strings.TrimSuffix(a.Outcome+took+": "+line(a.Answer), ": ")
+	return strings.TrimSuffix(outcome("webhook", a.Outcome)+took+": "+line(a.Answer), ": ")
 }

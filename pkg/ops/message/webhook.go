@@ -35,7 +35,7 @@ type NewSecret struct {
 	Secret   string `json:"secret"` // whsec_ and base64; never shown again
 }
 
-// EndpointSettings are what an endpoint is made from. Empty means: not described, nobody is
+// EndpointSettings are what an endpoint is made from. Absent means: not described, nobody is
 // told, all types, all resources, four at once, no limit.
 type EndpointSettings struct {
 	URL         string   `json:"url"`
@@ -43,8 +43,8 @@ type EndpointSettings struct {
 	Owner       string   `json:"owner,omitempty"`
 	EventTypes  []string `json:"event_types,omitempty"`
 	Resources   []string `json:"resources,omitempty"`
-	Concurrency int      `json:"concurrency,omitempty"`
-	Rate        int      `json:"rate,omitempty"`
+	Concurrency *int     `json:"concurrency,omitempty"`
+	Rate        *int     `json:"rate,omitempty"`
 }
 
 // EndpointQuery is what ops.get.webhooks reads.
@@ -68,6 +68,7 @@ type EndpointOrder struct {
 	Overlap  *int       `json:"overlap_seconds,omitempty"` // webhook-rotate: how long the old secret still signs; by default 24 hours
 	Since    *time.Time `json:"since,omitempty"`           // webhook-recover
 	Key      string     `json:"key,omitempty"`             // webhook-resend: the delivery; the endpoint follows from it
+	DryRun   bool       `json:"dry_run,omitempty"`         // webhook-delete: tell how many deliveries it would skip, and change nothing
 }
 
 // EndpointChange is the answer to them.
@@ -77,6 +78,7 @@ type EndpointChange struct {
 	Messages  int64  `json:"messages"`          // deliveries that were held, planned or skipped by it
 	Key       string `json:"key,omitempty"`     // webhook-example, webhook-resend: what is planned
 	Secret    string `json:"secret,omitempty"`  // webhook-rotate: never shown again
+	DryRun    bool   `json:"dry_run,omitempty"` // webhook-delete: nothing was done
 	Problem   string `json:"problem,omitempty"` // why it can't be done as things stand; nothing was done
 	Missing   bool   `json:"missing,omitempty"` // there is no such endpoint or delivery
 }

@@ -6,6 +6,7 @@ import (
 	"net/mail"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -27,7 +28,8 @@ const (
 // InvalidError tells what is wrong with settings.
 type InvalidError struct{ Faults []web.FieldError }
 
-// Error names the fields and what is wrong with them. It repeats none of their values.
+// Error names the fields and what is wrong with them. Of their values it repeats the one of a
+// list that is wrong, shortened, and no other.
 func (e *InvalidError) Error() string {
 	parts := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -60,8 +62,8 @@ func (s Settings) check(rules webhook.Rules) (faults []web.FieldError) {
 	add("url", urlFault(s.URL, rules))
 	add("description", descriptionFault(s.Description))
 	add("owner", ownerFault(s.Owner))
-	add("event_types", listFault(s.EventTypes, len(event.Types), func(t string) bool { return slices.Contains(event.Types, event.Type(t)) }, "an event type"))
-	add("resources", listFault(s.Resources, maxResources, resourceForm.MatchString, "a resource's id"))
+	add("event_types", listFault(s.EventTypes, len(event.Types), func(t string) bool { return slices.Contains(event.Types, event.Type(t)) }, "one of "+typeNames()))
+	add("resources", listFault(s.Resources, maxResources, resourceForm.MatchString, "the id of a resource"))
 	add("concurrency", rangeFault(s.Concurrency, maxConcurrency))
 	if s.Rate != nil {
 		add("rate", rangeFault(*s.Rate, maxRate))
@@ -69,12 +71,21 @@ func (s Settings) check(rules webhook.Rules) (faults []web.FieldError) {
 	return faults
 }
 
+// Faults of a URL that settings of the installation can allow.
+const (
+	NotPublic = "must not name an address that is not public"
+	NotHTTPS  = "must begin with https://"
+)
+
 func urlFault(raw string, rules webhook.Rules) string {
 	err := webhook.CheckURL(raw, rules)
 	if err == nil {
 		return ""
 	}
 	if reason, ok := strings.CutPrefix(err.Error(), webhook.ErrURL.Error()+": "); ok && errors.Is(err, webhook.ErrURL) {
+		if reason == "its address is not public" {
+			return NotPublic
+		}
 		return strings.TrimPrefix(reason, "it ")
 	}
 	return "is not allowed"
@@ -114,7 +125,7 @@ func listFault(list []string, most int, ok func(string) bool, what string) strin
 	seen := map[string]bool{}
 	for _, one := range list {
 		if !ok(one) {
-			return "must be a list of which each is " + what
+			return "has " + quoted(one) + ", which is not " + what
 		}
 		if seen[one] {
 			return "must name each once"
@@ -122,6 +133,25 @@ func listFault(list []string, most int, ok func(string) bool, what string) strin
 		seen[one] = true
 	}
 	return ""
+}
+
+// typeNames lists the types of events.
+func typeNames() string {
+	names := make([]string, len(event.Types))
+	for i, t := range event.Types {
+		names[i] = string(t)
+	}
+	return strings.Join(names, ", ")
+}
+
+// maxQuoted is how many characters of a wrong value are repeated.
+const maxQuoted = 64
+
+func quoted(s string) string {
+	if runes := []rune(s); len(runes) > maxQuoted {
+		s = string(runes[:maxQuoted]) + "…"
+	}
+	return strconv.Quote(s)
 }
 
 func rangeFault(n, most int) string {

@@ -58,7 +58,7 @@ func (d *Desk) Endpoints() []ops.Endpoint {
 		do("webhook-create", `makes an endpoint: {"url": "https://…", "owner": "…"}; the only answer with its secret`, d.createEndpoint),
 		do("webhook-disable", `holds what is for an endpoint: {"endpoint": "…", "reason": "…"}`, d.order("disable")),
 		do("webhook-enable", "plans again what was held because it was disabled", d.order("enable")),
-		do("webhook-delete", "deletes an endpoint for good and skips what waits for it", d.order("delete")),
+		do("webhook-delete", `deletes an endpoint for good and skips what waits for it: {"endpoint": "…"}; with "dry_run": true tells how many`, d.order("delete")),
 		do("webhook-rotate", `makes a new secret: {"endpoint": "…", "overlap_seconds": 86400}`, d.order("rotate")),
 		do("webhook-example", "plans the delivery of an example", d.order("example")),
 		do("webhook-resend", `plans a delivery once more: {"key": "…"}`, d.order("resend")),

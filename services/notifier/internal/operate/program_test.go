@@ -105,7 +105,7 @@ func TestProgram(t *testing.T) {
 	s.says(s.slotwise(0, "pause"), "mail is paused")
 	s.says(s.slotwise(0, "pause", "mail"), "mail was paused already")
 	s.says(s.slotwise(2, "pause", "post"), "there is no switch post")
-	s.says(s.slotwise(0, "switches"), "mail is paused by dev since", "webhooks is not paused")
+	s.says(s.slotwise(0, "switches"), "mail is paused by dev since", "webhooks are not paused")
 	s.says(s.slotwise(0, "trace", b.ID), "waiting: mail is paused by dev", "operations", `{"reason":"5.1.1"}`)
 	s.says(s.slotwise(0, "resume", "mail"), "mail is not paused")
 

@@ -82,7 +82,7 @@ func TestTraceOfALife(t *testing.T) {
 	s.told(b.ID, "mail v1 customer not planned yet: v1 was published", "reminder v1 customer scheduled for "+b.RemindAt.UTC().Format("2006-01-02 15:04:05Z"))
 
 	customer := s.planned(b)[0]
-	s.told(b.ID, customer+" waiting for SMTP: due since")
+	s.told(b.ID, customer+" waiting: due since")
 	s.ended(sendlog.NoAnswer, "no answer after the dot")
 	s.told(b.ID, customer+" unknown: no answer to the hand of")
 
@@ -199,7 +199,7 @@ func TestTraceWithoutStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.told(b.ID, key+" waiting for SMTP", "whether it is scheduled is not known: the stream REMINDERS is not there")
+	s.told(b.ID, key+" waiting: due since", "whether it is scheduled is not known: the stream REMINDERS is not there")
 	if e := must[message.Trace](s, "ops.get.trace", b.ID).Events; e.Error != "the stream BOOKINGS is not there" {
 		t.Errorf("events %+v", e)
 	}

@@ -74,20 +74,75 @@ func (v view) waits(m message.Message) string {
 	case m.Channel == "event":
 		return "waiting for the audit, which tries every minute to read this event"
 	case paused != nil:
-		return "waiting: " + paused.Name + " is paused by " + paused.ChangedBy + " since " + at(&paused.ChangedAt)
+		return "waiting: " + paused.Name + be(paused.Name) + "paused by " + paused.ChangedBy + " since " + at(&paused.ChangedAt)
 	case other != nil && other.State == "handed":
 		return "waiting until " + other.Key + " is out of hand: one dialogue for each booking and role"
 	case other != nil:
 		return "waiting: quiet until " + at(other.QuietUntil) + ", because " + other.Key + " may still arrive"
 	case m.DueAt.After(v.now) && m.Attempts > 0:
-		return fmt.Sprintf("waiting: next try at %s; %s refused for now, the last with %s", at(&m.DueAt), count(m.Attempts, "try was", "tries were"), quoted(m.Reason))
+		return fmt.Sprintf("waiting: next try at %s; %s, the last with %s", at(&m.DueAt), failures(m), quoted(m.Reason))
 	case m.DueAt.After(v.now):
 		return "waiting: due at " + at(&m.DueAt)
+	case v.fresh(m):
+		return "waiting: due since " + at(&m.DueAt) + v.resumed(m) + "; a sender takes it within " + poll.String() + tried(m)
 	case m.Tries > 0:
-		return fmt.Sprintf("waiting for %s: due since %s%s, %s so far, the last ended with %s", server(m), at(&m.DueAt), v.paced(m), count(m.Tries, "try", "tries"), quoted(m.Answer))
+		return "waiting for " + server(m) + ": due since " + at(&m.DueAt) + v.paced(m) + tried(m)
 	default:
 		return "waiting for " + server(m) + ": due since " + at(&m.DueAt) + v.paced(m) + ", not tried yet"
 	}
+}
+
+// tried tells of the tries that a due message has had.
+func tried(m message.Message) string {
+	if m.Tries == 0 {
+		return ""
+	}
+	return ", " + count(m.Tries, "try", "tries") + " so far, the last ended with " + quoted(m.Answer)
+}
+
+// failures counts a message's tries that failed for now.
+func failures(m message.Message) string {
+	if m.Channel == "webhook" {
+		return count(m.Attempts, "try", "tries") + " failed"
+	}
+	return count(m.Attempts, "try was", "tries were") + " refused for now"
+}
+
+// be is the verb between a switch and how it stands.
+func be(name string) string {
+	if name == "webhooks" {
+		return " are "
+	}
+	return " is "
+}
+
+// poll is how long a sender may not have looked for what is due: the Poll of packages sendlog
+// and webhook.
+const poll = 5 * time.Second
+
+// fresh reports whether the senders may not have seen yet that m is due and not paused: it is no
+// server that it waits for.
+func (v view) fresh(m message.Message) bool {
+	return v.now.Sub(m.DueAt) < poll || v.resumed(m) != "" && v.paced(m) == ""
+}
+
+// resumed tells when the pause ended behind which m has become due.
+func (v view) resumed(m message.Message) string {
+	if s := v.turned(m); s != nil && s.ChangedAt.After(m.DueAt) && v.now.Sub(s.ChangedAt) < poll {
+		return ", " + s.Name + " resumed at " + at(&s.ChangedAt)
+	}
+	return ""
+}
+
+// turned is the switch that m obeys, if it is there.
+func (v view) turned(m message.Message) *message.Switch {
+	name := map[string]string{"email": "mail", "webhook": "webhooks"}[m.Channel]
+	for i, s := range v.switches {
+		if s.Name == name {
+			return &v.switches[i]
+		}
+	}
+	return nil
 }
 
 // backlog is how long past due a mail is that SEND_RATE paces.
@@ -110,11 +165,8 @@ func server(m message.Message) string {
 
 // paused is the switch that keeps m from being handed, if any.
 func (v view) paused(m message.Message) *message.Switch {
-	name := map[string]string{"email": "mail", "webhook": "webhooks"}[m.Channel]
-	for i, s := range v.switches {
-		if s.Name == name && s.Paused {
-			return &v.switches[i]
-		}
+	if s := v.turned(m); s != nil && s.Paused {
+		return s
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/pkg/ops/message"
+	"github.com/slotwise/slotwise/services/notifier/internal/sendlog"
+	"github.com/slotwise/slotwise/services/notifier/internal/webhook"
 )
 
 var now = time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC)
@@ -32,6 +34,9 @@ func TestVerdict(t *testing.T) {
 	inHand := mailOf(1, "handed", func(m *message.Message) { m.HandedAt = in(-time.Second) })
 	sent := mailOf(3, "sent", func(m *message.Message) { m.AcceptedAt, m.Tries = in(-time.Second), 1 })
 	paused := []message.Switch{{Name: "mail", Paused: true, ChangedAt: *in(-time.Hour), ChangedBy: "anna"}}
+	resumed := func(when time.Duration) []message.Switch {
+		return []message.Switch{{Name: "mail", ChangedAt: *in(when), ChangedBy: "anna"}}
+	}
 	supersededBy := func(n string, unknowns int) func(*message.Message) {
 		return func(m *message.Message) { m.Reason, m.Unknowns = "superseded by v"+n, unknowns }
 	}
@@ -71,6 +76,16 @@ func TestVerdict(t *testing.T) {
 		{name: "tried", message: mailOf(1, "planned", func(m *message.Message) { m.Tries, m.Answer = 1, "421 closing\r\nsoon" }), want: `waiting for SMTP: due since 2026-12-01 02:59:00Z, 1 try so far, the last ended with "421 closing soon"`},
 		{name: "greylisted", message: mailOf(1, "planned", func(m *message.Message) { m.Attempts, m.Reason, m.DueAt = 2, "451 4.7.1 greylisted", *in(time.Minute) }), want: `waiting: next try at 2026-12-01 03:01:00Z; 2 tries were refused for now, the last with "451 4.7.1 greylisted"`},
 		{name: "due later", message: mailOf(1, "planned", func(m *message.Message) { m.DueAt = *in(time.Minute) }), want: "waiting: due at 2026-12-01 03:01:00Z"},
+		{name: "greylisting of a webhook", message: mailOf(1, "planned", func(m *message.Message) {
+			m.Channel, m.Attempts, m.Reason, m.DueAt = "webhook", 3, "the host's name does not exist", *in(time.Minute)
+		}), want: `waiting: next try at 2026-12-01 03:01:00Z; 3 tries failed, the last with "the host's name does not exist"`},
+		{name: "just due", message: mailOf(1, "planned", func(m *message.Message) { m.DueAt = *in(-4 * time.Second) }), want: "waiting: due since 2026-12-01 02:59:56Z; a sender takes it within 5s"},
+		{name: "not quite just due", message: mailOf(1, "planned", func(m *message.Message) { m.DueAt = *in(-5 * time.Second) }), want: "waiting for SMTP: due since 2026-12-01 02:59:55Z, not tried yet"},
+		{name: "just due again", message: mailOf(1, "planned", func(m *message.Message) { m.DueAt, m.Tries, m.Answer = now, 1, "451 later" }), want: `waiting: due since 2026-12-01 03:00:00Z; a sender takes it within 5s, 1 try so far, the last ended with "451 later"`},
+		{name: "just resumed", message: mailOf(1, "planned", nil), view: view{switches: resumed(-4 * time.Second)}, want: "waiting: due since 2026-12-01 02:59:00Z, mail resumed at 2026-12-01 02:59:56Z; a sender takes it within 5s"},
+		{name: "resumed before", message: mailOf(1, "planned", nil), view: view{switches: resumed(-5 * time.Second)}, want: "waiting for SMTP: due since 2026-12-01 02:59:00Z, not tried yet"},
+		{name: "just resumed, a backlog", message: mailOf(1, "planned", func(m *message.Message) { m.DueAt = *in(-10 * time.Minute) }), view: view{switches: resumed(0)}, want: "waiting for SMTP: due since 2026-12-01 02:50:00Z (backlog: SEND_RATE paces it), not tried yet"},
+		{name: "webhooks paused", message: mailOf(1, "planned", func(m *message.Message) { m.Channel = "webhook" }), view: view{switches: []message.Switch{{Name: "webhooks", Paused: true, ChangedAt: now, ChangedBy: "anna"}}}, want: "waiting: webhooks are paused by anna since 2026-12-01 03:00:00Z"},
 		{name: "paused", message: mailOf(1, "planned", nil), view: view{switches: paused}, want: "waiting: mail is paused by anna since 2026-12-01 02:00:00Z"},
 		{name: "a webhook while mail is paused", message: mailOf(1, "planned", func(m *message.Message) { m.Channel = "webhook" }), view: view{switches: paused}, want: "waiting for its endpoint: due since 2026-12-01 02:59:00Z, not tried yet"},
 		{name: "quiet", message: mailOf(2, "planned", func(m *message.Message) { m.DueAt = *in(9 * time.Minute) }), view: view{others: []message.Message{quiet}}, want: "waiting: quiet until 2026-12-01 03:09:00Z, because email-confirm-b-v1 may still arrive"},
@@ -87,6 +102,13 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("verdict %q\nwant    %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// The senders look as often as verdicts say.
+func TestPoll(t *testing.T) {
+	if a, b := sendlog.DefaultTimes().Poll, webhook.DefaultTimes().Poll; a != poll || b != poll {
+		t.Errorf("mails are looked for every %s, webhooks every %s, verdicts say %s", a, b, poll)
 	}
 }
 

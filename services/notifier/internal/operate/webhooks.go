@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/slotwise/slotwise/pkg/ops"
 	"github.com/slotwise/slotwise/pkg/ops/message"
 	"github.com/slotwise/slotwise/services/notifier/internal/endpoint"
@@ -91,7 +92,7 @@ func refused(err error) error {
 	invalid, isInvalid := errors.AsType[*endpoint.InvalidError](err)
 	switch {
 	case isInvalid:
-		return &ops.BadRequestError{Text: invalid.Error()}
+		return &ops.BadRequestError{Text: hinted(invalid)}
 	case errors.Is(err, endpoint.ErrNotFound):
 		return &ops.BadRequestError{Text: endpoint.ErrNotFound.Error()}
 	}
@@ -105,10 +106,10 @@ func (d *Desk) createEndpoint(ctx context.Context, r ops.Request) (any, error) {
 	}
 	settings := endpoint.Settings{
 		URL: s.URL, Description: s.Description, Owner: s.Owner, EventTypes: s.EventTypes, Resources: s.Resources,
-		Concurrency: cmp.Or(s.Concurrency, endpoint.DefaultConcurrency),
+		Concurrency: endpoint.DefaultConcurrency, Rate: s.Rate,
 	}
-	if s.Rate != 0 {
-		settings.Rate = &s.Rate
+	if s.Concurrency != nil {
+		settings.Concurrency = *s.Concurrency
 	}
 	e, secret, err := d.webhooks.Create(ctx, settings, r.Operator)
 	if err != nil {
@@ -141,12 +142,20 @@ func (d *Desk) order(operation string) func(context.Context, ops.Request) (any, 
 
 func (d *Desk) carryOut(ctx context.Context, operation string, o message.EndpointOrder, operator string, answer *message.EndpointChange) (err error) {
 	w, all := d.webhooks, endpoint.Everybody
+	if o.DryRun && operation != "delete" {
+		return &ops.BadRequestError{Text: operation + " has no dry run"}
+	}
 	switch operation {
 	case "disable":
 		answer.Messages, answer.Changed, err = w.Disable(ctx, o.Endpoint, cmp.Or(o.Reason, "by "+operator), operator)
 	case "enable":
 		answer.Messages, answer.Changed, err = w.Enable(ctx, o.Endpoint, operator)
 	case "delete":
+		if o.DryRun {
+			answer.Changed, answer.DryRun = false, true
+			answer.Messages, err = d.waiting(ctx, o.Endpoint)
+			return err
+		}
 		answer.Messages, err = w.Delete(ctx, o.Endpoint, all, operator)
 	case "rotate":
 		overlap := endpoint.DefaultOverlap
@@ -169,4 +178,41 @@ func (d *Desk) carryOut(ctx context.Context, operation string, o message.Endpoin
 		return fmt.Errorf("no operation %s", operation)
 	}
 	return err
+}
+
+// waiting counts what [endpoint.Store.Delete] would skip in the end.
+func (d *Desk) waiting(ctx context.Context, name string) (n int64, err error) {
+	e, err := d.webhooks.Find(ctx, name)
+	switch {
+	case err != nil:
+		return 0, err //nolint:wrapcheck // it says enough
+	case e.DeletedAt != nil:
+		return 0, endpoint.ErrNotFound
+	}
+	err = d.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `
+			select count(*) from notifier.send_log
+			where channel = 'webhook' and endpoint = $1 and state in ('planned', 'unknown', 'held')`, name).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count what waits for an endpoint: %w", err)
+	}
+	return n, nil
+}
+
+// hints are the settings of the notifier that would let a URL be, by what is wrong with it. API
+// keys' owners do not read them: they can't change settings.
+var hints = map[string]string{
+	endpoint.NotPublic: "WEBHOOK_ALLOW of the notifier names networks that are allowed all the same",
+	endpoint.NotHTTPS:  "WEBHOOK_ALLOW_HTTP=yes of the notifier allows http://",
+}
+
+// hinted is an error's text, with the setting that would allow what is wrong.
+func hinted(e *endpoint.InvalidError) string {
+	for _, f := range e.Faults {
+		if hint := hints[f.Detail]; hint != "" && f.Field == "url" {
+			return e.Error() + " (" + hint + ")"
+		}
+	}
+	return e.Error()
 }

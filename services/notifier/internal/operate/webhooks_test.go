@@ -30,9 +30,15 @@ func TestProgramWebhooks(t *testing.T) {
 	s := serve(t)
 	s.says(s.slotwise(0, "webhooks", "list"), "no endpoints")
 	s.says(s.slotwise(2, "webhooks", "create"), "--url")
-	s.says(s.slotwise(2, "webhooks", "create", "--url", "http://hooks.example/", "--type", "booked"), "url must begin with https://", "event_types must be")
+	s.says(s.slotwise(2, "webhooks", "create", "--url", "http://hooks.example/", "--type", "booked"), "url must begin with https://", "WEBHOOK_ALLOW_HTTP=yes", `event_types has "booked", which is not one of booking.v1.confirmed, booking.v1.rescheduled,`)
+	s.says(s.slotwise(2, "webhooks", "create", "--url", "https://10.0.0.1/"), "url must not name an address that is not public", "(WEBHOOK_ALLOW of the notifier")
+	s.says(s.slotwise(2, "webhooks", "create", "--url", "https://hooks.example/", "--concurrency", "0", "--rate", "0"), "concurrency must be 1 to 64", "rate must be 1 to 10000")
+	s.says(s.slotwise(0, "webhooks", "list"), "no endpoints")
 	made := s.slotwise(0, "webhooks", "create", "--url", "https://hooks.example/in", "--owner", "anna@example.org", "--description", "Ops", "--type", "booking.v1.confirmed,booking.v1.cancelled", "--rate", "5")
 	s.says(made, "secret   whsec_", "shown this once")
+	if strings.Contains(made, "nobody is told") {
+		t.Error(made)
+	}
 	name := strings.Fields(made)[1]
 	s.says(s.slotwise(0, "webhooks", "list"), name+"  enabled  https://hooks.example/in  Ops")
 	shown := s.slotwise(0, "webhooks", "show", name)
@@ -54,9 +60,11 @@ func TestProgramWebhooks(t *testing.T) {
 	s.says(s.slotwise(0, "messages", "list", "--channel", "webhook"), key, "held: too many tries: 503 busy")
 	s.says(s.slotwise(0, "messages", "list", "--endpoint", name), key)
 	s.says(s.slotwise(0, "messages", "list", "--endpoint", "we_other"), "no such messages")
-	s.says(s.slotwise(0, "trace", b.ID), key, "held: too many tries", "503 busy", "create endpoint")
+	s.says(s.slotwise(0, "trace", b.ID), key, "held: too many tries", "failed  503 busy", "create endpoint")
+	shown = strings.Join(strings.Fields(s.slotwise(0, "messages", "show", key)), " ")
+	s.says(shown, "what webhook "+name+" booking", "failed 10 last answer")
 	s.says(s.slotwise(0, "webhooks", "deliveries", name, "--state", "held"), key, "booking.v1.confirmed", "held (1 try): too many tries: 503 busy")
-	s.says(s.slotwise(0, "webhooks", "deliveries", key), "try 1", "planned after 1000 ms: 503 busy", `"specversion":"1.0"`)
+	s.says(s.slotwise(0, "webhooks", "deliveries", key), "try 1", "failed after 1000 ms: 503 busy", `"specversion":"1.0"`)
 	s.says(s.slotwise(3, "webhooks", "deliveries", "webhook-none"), "no delivery")
 	s.says(s.slotwise(2, "webhooks", "deliveries", name, "--state", "lost"), "unknown states")
 
@@ -67,9 +75,11 @@ func TestProgramWebhooks(t *testing.T) {
 	s.says(s.slotwise(0, "webhooks", "recover", name, "--since", "1h"), "1 delivery planned again")
 	s.want(key, "planned")
 	s.says(s.slotwise(2, "webhooks", "recover", name), "--since")
-	s.says(s.slotwise(3, "webhooks", "resend", key), "still on its way")
-	s.says(s.slotwise(0, "pause", "webhooks"), "webhooks is paused")
-	s.says(s.slotwise(0, "trace", b.ID), "waiting: webhooks is paused by dev")
+	if said := s.slotwise(3, "webhooks", "resend", key); said != "slotwise: the delivery is still on its way\n" {
+		t.Error(said)
+	}
+	s.says(s.slotwise(0, "pause", "webhooks"), "webhooks are paused")
+	s.says(s.slotwise(0, "trace", b.ID), "waiting: webhooks are paused by dev")
 	s.says(s.slotwise(0, "resume", "webhooks"), "not paused")
 	s.exec(`update notifier.send_log set state = 'sent', accepted_at = now() where key = $1`, key)
 	s.says(s.slotwise(0, "webhooks", "resend", key), "planned: "+key+"-c2")
@@ -78,20 +88,28 @@ func TestProgramWebhooks(t *testing.T) {
 	s.says(s.slotwise(0, "webhooks", "disable", name, "--reason", "its receiver moves"), "disabled; 2 deliveries held")
 	s.says(s.slotwise(0, "webhooks", "disable", name), "disabled already")
 	s.says(s.slotwise(0, "webhooks", "list"), "disabled ", ": its receiver moves")
-	s.says(s.slotwise(3, "webhooks", "example", name), "enable it first")
+	if said := s.slotwise(3, "webhooks", "example", name); said != "slotwise: the endpoint is disabled: enable it first\n" {
+		t.Error(said)
+	}
 	s.says(s.slotwise(3, "messages", "release", key+"-c2"), "nothing matches")
 	s.says(s.slotwise(0, "webhooks", "enable", name), "enabled; 2 deliveries planned again")
 	rotated := s.slotwise(0, "webhooks", "rotate", name, "--overlap", "1h")
 	s.says(rotated, "secret   whsec_", "for 1h0m0s")
 	s.says(s.slotwise(0, "webhooks", "show", name), "old secret signs until")
 	s.says(s.slotwise(0, "messages", "discard", key+"-c2"), "1 message discarded")
-	s.says(s.slotwise(0, "webhooks", "delete", name), "deleted; 1 delivery skipped")
+	s.says(s.slotwise(2, "webhooks", "delete", name), "1 delivery waits for it and would never be made: say --yes to delete it for good")
+	s.says(s.slotwise(0, "webhooks", "list"), name+"  enabled")
+	s.says(s.slotwise(0, "webhooks", "delete", name, "--yes"), "deleted; 1 delivery skipped")
 	s.says(s.slotwise(3, "webhooks", "delete", name), "no such endpoint")
 	s.says(s.slotwise(0, "webhooks", "list"), "no endpoints")
 	s.says(s.slotwise(0, "webhooks", "list", "--deleted"), name+"  deleted ")
 	s.says(s.slotwise(0, "webhooks", "show", name), "state        deleted ")
 	s.says(s.slotwise(0, "webhooks", "deliveries", name), key+"-c2", "skipped")
+	s.says(s.slotwise(3, "webhooks", "delete", name, "--yes"), "no such endpoint")
 	s.says(s.slotwise(0, "webhooks", "list", "--json"), `"endpoints": []`)
+	other := s.slotwise(0, "webhooks", "create", "--url", "https://hooks.example/in")
+	s.says(other, "no --owner: nobody is told when it is disabled")
+	s.says(s.slotwise(0, "webhooks", "delete", strings.Fields(other)[1]), "deleted; 0 deliveries skipped") // none waits
 }
 
 // What is behind its endpoint is not overdue: disabled, failing, or paced. What is only late is.
@@ -135,7 +153,7 @@ func TestTraceWithManyWebhooks(t *testing.T) {
 			t.Errorf("no %s in\n%s", key, story)
 		}
 	}
-	if strings.Contains(story, "out of hand") || !strings.Contains(story, "waiting for its endpoint") {
+	if strings.Contains(story, "out of hand") || !strings.Contains(story, "waiting: due since") {
 		t.Error(story)
 	}
 }
