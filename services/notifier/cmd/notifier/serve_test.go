@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/micro"
 	"github.com/slotwise/slotwise/pkg/event"
 	"github.com/slotwise/slotwise/pkg/id"
 	"github.com/slotwise/slotwise/pkg/topology"
@@ -265,4 +266,26 @@ func TestMetrics(t *testing.T) {
 	} {
 		w.metric(name)
 	}
+}
+
+// What an operator lets go goes at once, and not when a sender happens to look.
+func TestResumeWakesTheSender(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply(0)
+	times := quick()
+	times.Poll = time.Hour
+	if _, err := w.db.Admin.Exec(t.Context(), `select notifier.pause('mail', 'anna')`); err != nil {
+		t.Fatal(err)
+	}
+	w.serveWith(times)
+	w.ready()
+	w.bookings.Book(seed.Booking{Resource: "room-7"})
+	w.wantStates(map[sendlog.State]int{sendlog.Planned: 1})
+	time.Sleep(500 * time.Millisecond) //nolint:forbidigo // nothing shows that the sender has looked, found the switch and sleeps
+	nc := w.bus.Connect("dev")
+	if m, err := nc.Request("ops.do.dev.resume", []byte("mail"), soon); err != nil || m.Header.Get(micro.ErrorHeader) != "" {
+		t.Fatalf("resume: %v, %v", m, err)
+	}
+	w.mail.Wait(1, soon)
 }

@@ -45,8 +45,11 @@ func (d *Desk) change(operation string) func(context.Context, ops.Request) (any,
 			}
 			return nil
 		})
-		if errors.Is(err, errDry) {
+		switch {
+		case errors.Is(err, errDry):
 			err = nil
+		case err == nil:
+			d.wake()
 		}
 		return answer, asked(err)
 	}
@@ -81,6 +84,7 @@ func (d *Desk) turn(operation string) func(context.Context, ops.Request) (any, e
 		if err != nil {
 			return nil, asked(fmt.Errorf("%s %s: %w", operation, order.Switch, err))
 		}
+		d.wake()
 		return answer, nil
 	}
 }

@@ -23,11 +23,13 @@ type Desk struct {
 	pool     *pgxpool.Pool
 	js       jetstream.JetStream
 	webhooks *endpoint.Store
+	wake     func() // says that there may be something to hand
 }
 
-// New returns a desk. Serve its endpoints with [ops.Serve].
-func New(pool *pgxpool.Pool, js jetstream.JetStream, webhooks *endpoint.Store) *Desk {
-	return &Desk{pool: pool, js: js, webhooks: webhooks}
+// New returns a desk. Serve its endpoints with [ops.Serve]. wake is called when a command has
+// made something ready to be handed; senders of other processes find it when they look next.
+func New(pool *pgxpool.Pool, js jetstream.JetStream, webhooks *endpoint.Store, wake func()) *Desk {
+	return &Desk{pool: pool, js: js, webhooks: webhooks, wake: wake}
 }
 
 // Endpoints are what the desk answers to.

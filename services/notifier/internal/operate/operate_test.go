@@ -3,6 +3,7 @@ package operate_test
 import (
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,12 +32,14 @@ type fixture struct {
 	t   testing.TB
 	db  *dbtest.DB
 	log *sendlog.Log
+
+	woken *atomic.Int64 // how often the desk has woken senders
 }
 
 func open(tb testing.TB) fixture {
 	tb.Helper()
 	db := dbtest.New(tb)
-	f := fixture{seed.New(tb, db.Admin), tb, db, sendlog.New(db.Pool("slotwise_notifier"), sendlog.DefaultTimes())}
+	f := fixture{seed.New(tb, db.Admin), tb, db, sendlog.New(db.Pool("slotwise_notifier"), sendlog.DefaultTimes()), new(atomic.Int64)}
 	f.Resource(seed.Resource{ID: resource, Host: "host@rooms.example"})
 	return f
 }
@@ -125,7 +128,7 @@ func (f fixture) want(key, state string) {
 
 // desk answers from the fixture's database.
 func (f fixture) desk(js jetstream.JetStream) *operate.Desk {
-	return operate.New(f.db.Pool("slotwise_notifier"), js, endpoint.New(f.db.Pool("slotwise_notifier"), webhook.Rules{}, func() {}))
+	return operate.New(f.db.Pool("slotwise_notifier"), js, endpoint.New(f.db.Pool("slotwise_notifier"), webhook.Rules{}, func() {}), func() { f.woken.Add(1) })
 }
 
 // served is a notifier that answers operators, and an operator's connection.

@@ -98,7 +98,13 @@ func TestProgram(t *testing.T) {
 	s.says(s.slotwise(2, "messages", "retry", "--reason", "5.1.1"), customer, "2 messages would be planned again", "--yes")
 	s.want(customer, "refused: 550 5.1.1 no such user")
 	s.says(s.slotwise(0, "messages", "retry", "--reason", "5.1.1", "--dry-run"), "2 messages would be planned again")
+	if n := s.woken.Load(); n != 0 {
+		t.Errorf("dry runs have woken senders %d times", n)
+	}
 	s.says(s.slotwise(0, "messages", "retry", customer), "1 message planned again")
+	if n := s.woken.Load(); n != 1 {
+		t.Errorf("retry has woken senders %d times", n)
+	}
 	s.says(s.slotwise(0, "messages", "retry", "--reason", "5.1.1"), "1 message planned again") // one is left
 	s.says(s.slotwise(3, "messages", "retry", customer), "nothing matches")
 
@@ -107,7 +113,11 @@ func TestProgram(t *testing.T) {
 	s.says(s.slotwise(2, "pause", "post"), "there is no switch post")
 	s.says(s.slotwise(0, "switches"), "mail is paused by dev since", "webhooks are not paused")
 	s.says(s.slotwise(0, "trace", b.ID), "waiting: mail is paused by dev", "operations", `{"reason":"5.1.1"}`)
+	woken := s.woken.Load()
 	s.says(s.slotwise(0, "resume", "mail"), "mail is not paused")
+	if n := s.woken.Load(); n == woken {
+		t.Error("resume wakes nobody")
+	}
 
 	s.ended(sendlog.Accepted, "250 ok")
 	s.says(s.slotwise(0, "messages", "resend", customer), customer+"-c2", "1 message planned to be resent")
