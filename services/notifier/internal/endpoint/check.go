@@ -71,22 +71,13 @@ func (s Settings) check(rules webhook.Rules) (faults []web.FieldError) {
 	return faults
 }
 
-// Faults of a URL that settings of the installation can allow.
-const (
-	NotPublic = "must not name an address that is not public"
-	NotHTTPS  = "must begin with https://"
-)
-
 func urlFault(raw string, rules webhook.Rules) string {
 	err := webhook.CheckURL(raw, rules)
 	if err == nil {
 		return ""
 	}
-	if reason, ok := strings.CutPrefix(err.Error(), webhook.ErrURL.Error()+": "); ok && errors.Is(err, webhook.ErrURL) {
-		if reason == "its address is not public" {
-			return NotPublic
-		}
-		return strings.TrimPrefix(reason, "it ")
+	if refused, ok := errors.AsType[*webhook.URLError](err); ok {
+		return strings.TrimPrefix(refused.Reason, "it ")
 	}
 	return "is not allowed"
 }

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/slotwise/slotwise/pkg/ops"
 	"github.com/slotwise/slotwise/pkg/ops/message"
 	"github.com/slotwise/slotwise/services/notifier/internal/endpoint"
+	"github.com/slotwise/slotwise/services/notifier/internal/webhook"
 )
 
 func (d *Desk) endpoints(ctx context.Context, r ops.Request) (any, error) {
@@ -203,8 +205,8 @@ func (d *Desk) waiting(ctx context.Context, name string) (n int64, err error) {
 // hints are the settings of the notifier that would let a URL be, by what is wrong with it. API
 // keys' owners do not read them: they can't change settings.
 var hints = map[string]string{
-	endpoint.NotPublic: "WEBHOOK_ALLOW of the notifier names networks that are allowed all the same",
-	endpoint.NotHTTPS:  "WEBHOOK_ALLOW_HTTP=yes of the notifier allows http://",
+	strings.TrimPrefix(webhook.NotPublic, "it "): "WEBHOOK_ALLOW of the notifier names networks that are allowed all the same",
+	strings.TrimPrefix(webhook.NotHTTPS, "it "):  "WEBHOOK_ALLOW_HTTP=yes of the notifier allows http://",
 }
 
 // hinted is an error's text, with the setting that would allow what is wrong.

@@ -101,7 +101,7 @@ func (h Hand) request(ctx context.Context, rules Rules, now time.Time) (*http.Re
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(h.Facts.Event))
 	if err != nil {
-		return nil, fmt.Errorf("%w: it can't be asked", ErrURL)
+		return nil, &URLError{"it can't be asked"}
 	}
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("User-Agent", userAgent)

@@ -252,7 +252,7 @@ func TestProxy(t *testing.T) {
 	private := s.plan(s.endpoint("we_b", "https://[::ffff:127.0.0.1]/"))
 	s.start()
 	s.await(key, "sent")
-	s.await(private, "planned: the URL is not allowed: its address is not public")
+	s.await(private, "planned: the URL is not allowed: it must not name an address that is not public")
 	if got := asked.Load(); got != "CONNECT "+strings.TrimPrefix(strings.TrimSuffix(s.hooks.URL("/a"), "/a"), "https://") {
 		t.Errorf("the proxy was asked %v", got)
 	}

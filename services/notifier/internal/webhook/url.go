@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -15,13 +14,27 @@ type Rules struct {
 	HTTP  bool           // http:// is allowed as well
 }
 
-// ErrURL says that a URL is no endpoint's. Its text may be shown to who gave the URL.
+// ErrURL says that a URL is no endpoint's.
 var ErrURL = errors.New("the URL is not allowed")
+
+// URLError is an [ErrURL] with its reason, which may be shown to who gave the URL.
+type URLError struct{ Reason string }
+
+func (e *URLError) Error() string { return ErrURL.Error() + ": " + e.Reason }
+
+// Unwrap makes it an [ErrURL].
+func (e *URLError) Unwrap() error { return ErrURL }
+
+// Reasons that [Rules] can do away with.
+const (
+	NotPublic = "it must not name an address that is not public"
+	NotHTTPS  = "it must begin with https://"
+)
 
 // maxURL is what the table takes.
 const maxURL = 2048
 
-// CheckURL returns [ErrURL], with the reason, unless deliveries to raw may be tried. It asks no
+// CheckURL returns an [*URLError] unless deliveries to raw may be tried. It asks no
 // name server: what a name stands for is judged whenever a connection is made. A literal
 // address is judged here too, and must be written in its usual form, because 2130706433, 0x7f.1
 // and 127.1 are 127.0.0.1 to some resolvers.
@@ -31,7 +44,7 @@ func CheckURL(raw string, rules Rules) error {
 }
 
 func parseURL(raw string, rules Rules) (*url.URL, error) {
-	no := func(reason string) (*url.URL, error) { return nil, fmt.Errorf("%w: %s", ErrURL, reason) }
+	no := func(reason string) (*url.URL, error) { return nil, &URLError{reason} }
 	switch {
 	case raw == "":
 		return no("it is empty")
@@ -48,7 +61,7 @@ func parseURL(raw string, rules Rules) (*url.URL, error) {
 		if rules.HTTP {
 			return no("it must begin with https:// or http://")
 		}
-		return no("it must begin with https://")
+		return no(NotHTTPS)
 	case u.User != nil:
 		return no("it must not hold a user or a password")
 	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
@@ -72,7 +85,7 @@ func checkHost(u *url.URL, rules Rules) string {
 	host := u.Hostname()
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if !rules.allow(addr) {
-			return "its address is not public"
+			return NotPublic
 		}
 		return ""
 	}
