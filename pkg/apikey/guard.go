@@ -57,6 +57,9 @@ func (g *Guard) Check(r *http.Request, scope Scope) (Principal, *web.Problem) {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTime)
 	defer cancel()
 	key, known, err := g.keys.lookup(ctx, hash)
+	if err == nil && known && key.stale { // whatever the answer will be
+		g.used.add(key.Key)
+	}
 	switch {
 	case err != nil:
 		if !errors.Is(r.Context().Err(), context.Canceled) {
@@ -72,9 +75,6 @@ func (g *Guard) Check(r *http.Request, scope Scope) (Principal, *web.Problem) {
 	case !key.May(scope):
 		g.refused.Count("scope")
 		return Principal{}, forbidden(scope)
-	}
-	if key.stale {
-		g.used.add(key.Key)
 	}
 	return key.Principal, nil
 }

@@ -280,6 +280,35 @@ func TestLastUse(t *testing.T) {
 	}
 }
 
+// A request that is refused is a use as well: who sends it has the key.
+func TestLastUseOfRefusedRequests(t *testing.T) {
+	t.Parallel()
+	for role, table := range keyTables {
+		for change, code := range map[string]int{
+			`set scopes = '{webhooks}'`: http.StatusForbidden,
+			`set revoked_at = now()`:    http.StatusUnauthorized,
+			`set expires_at = now()`:    http.StatusUnauthorized,
+		} {
+			t.Run(role+" "+change, func(t *testing.T) {
+				t.Parallel()
+				db := dbtest.New(t)
+				g := newGate(t, db, db.Pool(role), table, apikey.BookingsRead)
+				key := seed.Key(t, db.Admin, nil)
+				g.exec(`update booking.api_keys ` + change)
+				stop := background(t, g.guard.Run)
+				if r := g.with(key); r.Code != code {
+					t.Fatal(r.Code, r.Body)
+				}
+				stop() // which writes what waits
+				var used int
+				if err := db.Admin.QueryRow(t.Context(), `select count(last_used_at) from booking.api_keys`).Scan(&used); err != nil || used != 1 {
+					t.Errorf("%d keys were used, %v", used, err)
+				}
+			})
+		}
+	}
+}
+
 // PostgreSQL away is no verdict on a key.
 func TestKeysWithPostgreSQLAway(t *testing.T) {
 	t.Parallel()
