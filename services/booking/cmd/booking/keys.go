@@ -24,17 +24,25 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%s; %w", fmt.Sprintf(format, args...), errUsage)
 }
 
-// keys runs the commands about API keys, as the service's own role.
-func keys(ctx context.Context, s settings, args []string, out io.Writer) error {
+// findKeys is [find] of the commands about API keys, which run as the service's own role.
+func findKeys(args []string) (command, error) {
 	switch {
 	case len(args) > 0 && args[0] == "create":
-		return createKey(ctx, s, args[1:], out)
+		w, err := parseKey(args[1:])
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, s settings, _ io.Reader, out io.Writer) error {
+			return createKey(ctx, s, w, out)
+		}, nil
 	case len(args) == 1 && args[0] == "list":
-		return listKeys(ctx, s, out)
+		return func(ctx context.Context, s settings, _ io.Reader, out io.Writer) error { return listKeys(ctx, s, out) }, nil
 	case len(args) == 2 && args[0] == "revoke":
-		return revokeKey(ctx, s, args[1], out)
+		return func(ctx context.Context, s settings, _ io.Reader, out io.Writer) error {
+			return revokeKey(ctx, s, args[1], out)
+		}, nil
 	}
-	return usage("there are keys create --name NAME --scopes LIST, keys list, and keys revoke ID")
+	return nil, usage("there are keys create --name NAME --scopes LIST, keys list, and keys revoke ID")
 }
 
 // wanted is the key that `keys create` asks for.
@@ -93,11 +101,7 @@ func words(list string) (all []string) {
 }
 
 // createKey makes a key and prints it, this once.
-func createKey(ctx context.Context, s settings, args []string, out io.Writer) error {
-	w, err := parseKey(args)
-	if err != nil {
-		return err
-	}
+func createKey(ctx context.Context, s settings, w wanted, out io.Writer) error {
 	return withStore(ctx, s, func(bookings *store.Store) error {
 		all, err := bookings.Resources(ctx)
 		if err != nil {
@@ -171,7 +175,10 @@ func state(k store.APIKey) string {
 func revokeKey(ctx context.Context, s settings, id string, out io.Writer) error {
 	return withStore(ctx, s, func(bookings *store.Store) error {
 		name, since, err := bookings.RevokeAPIKey(ctx, id)
-		if errors.Is(err, store.ErrNoAPIKey) { // it may be a key itself, which is not repeated
+		if errors.Is(err, store.ErrNoAPIKey) && strings.HasPrefix(id, "slw_") { // a key itself is not repeated
+			return fmt.Errorf("keys revoke: %w: it is wanted by its id, key_…, and not by the key; booking keys list shows all", err)
+		}
+		if errors.Is(err, store.ErrNoAPIKey) {
 			return fmt.Errorf("keys revoke: %w; booking keys list shows all", err)
 		}
 		if err != nil {

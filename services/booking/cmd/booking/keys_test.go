@@ -117,11 +117,14 @@ func TestKeysWrongUsage(t *testing.T) {
 		if !errors.Is(err, errUsage) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--help") || out != "" {
 			t.Errorf("%s: %s%v, want %q", line, out, err, want)
 		}
+		if _, err := once(t, nil, "", strings.Fields(line)...); !errors.Is(err, errUsage) {
+			t.Errorf("%s, without settings: %v", line, err)
+		}
 	}
 	for line, want := range map[string]string{
 		"keys create --name n --scopes admin --resources room-8":   `no resource "room-8"; booking resources list`,
 		"keys revoke key_aaaaaaaaaaaaaaaa":                         "no API key of this id; booking keys list",
-		"keys revoke slw_aaaqeayeaudaocajbifqydiob4ibceqtr6d2vic6": "no API key of this id",
+		"keys revoke slw_aaaqeayeaudaocajbifqydiob4ibceqtr6d2vic6": "its id, key_…, and not by the key; booking keys list",
 	} {
 		out, err := once(t, e, "", strings.Fields(line)...)
 		if err == nil || errors.Is(err, errUsage) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "slw_") || out != "" {

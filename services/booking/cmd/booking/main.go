@@ -55,24 +55,44 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	if env.Answer(args, out) {
 		return nil
 	}
+	command, err := find(args)
+	if err != nil {
+		return err
+	}
 	if err := env.Err(); err != nil {
 		return fmt.Errorf("settings: %w", err)
 	}
-	switch {
-	case len(args) > 0 && args[0] == "keys":
-		return keys(ctx, s, args[1:], out)
-	case len(args) == 0:
+	if command == nil {
 		return serve(ctx, s, env)
-	case len(args) == 1 && args[0] == "migrate":
-		return migrate(ctx, s)
-	case len(args) == 1 && args[0] == "raise":
-		return raise(ctx, s, in, out)
-	case len(args) == 3 && args[0] == "resources" && args[1] == "apply":
-		return applyResources(ctx, s, args[2], in, out)
-	case len(args) == 2 && args[0] == "resources" && args[1] == "list":
-		return listResources(ctx, s, out)
 	}
-	return usage("unknown command; there are migrate, resources apply FILE, resources list, keys create|list|revoke, raise, and none to serve")
+	return command(ctx, s, in, out)
+}
+
+// command is one that is called rightly.
+type command func(ctx context.Context, s settings, in io.Reader, out io.Writer) error
+
+// find returns what args call, nil to serve. It is asked before the settings are: who called
+// the program in a wrong way is told that.
+func find(args []string) (command, error) {
+	switch {
+	case len(args) == 0:
+		return nil, nil //nolint:nilnil // to serve
+	case args[0] == "keys":
+		return findKeys(args[1:])
+	case len(args) == 1 && args[0] == "migrate":
+		return func(ctx context.Context, s settings, _ io.Reader, _ io.Writer) error { return migrate(ctx, s) }, nil
+	case len(args) == 1 && args[0] == "raise":
+		return raise, nil
+	case len(args) == 3 && args[0] == "resources" && args[1] == "apply":
+		return func(ctx context.Context, s settings, in io.Reader, out io.Writer) error {
+			return applyResources(ctx, s, args[2], in, out)
+		}, nil
+	case len(args) == 2 && args[0] == "resources" && args[1] == "list":
+		return func(ctx context.Context, s settings, _ io.Reader, out io.Writer) error {
+			return listResources(ctx, s, out)
+		}, nil
+	}
+	return nil, usage("unknown command; there are migrate, resources apply FILE, resources list, keys create|list|revoke, raise, and none to serve")
 }
 
 // migrate does not wait: whoever runs it sees the error and runs it again.
