@@ -172,8 +172,10 @@ func TestPageIsHarmless(t *testing.T) {
 		}
 	}
 	body, header := get(t, web.URL+"/message/"+page[0].ID+"/html")
-	if !strings.Contains(body, "<p>html") || !strings.HasPrefix(header.Get("Content-Security-Policy"), "sandbox; default-src 'none'") {
-		t.Errorf("the HTML part: %s, policy %q", body, header.Get("Content-Security-Policy"))
+	policy := header.Get("Content-Security-Policy")
+	if !strings.Contains(body, "<p>html") || !strings.HasPrefix(policy, "sandbox") || !strings.Contains(policy, "; default-src 'none'") ||
+		strings.Contains(policy, "script") || strings.Contains(policy, "same-origin") {
+		t.Errorf("the HTML part: %s, policy %q", body, policy)
 	}
 	if _, _, unread := store.List(0, 1); unread != 0 {
 		t.Error("it is still unread")
@@ -183,6 +185,26 @@ func TestPageIsHarmless(t *testing.T) {
 	}
 	if code, _, _ := do(t, http.MethodPost, web.URL+"/clear", ""); code != http.StatusOK {
 		t.Errorf("the button: %d", code)
+	}
+}
+
+// A link of the HTML part opens in a tab of its own, without the frame's sandbox: both the
+// frame and the mail's own policy must let it, and neither lets more.
+func TestLinksOpen(t *testing.T) {
+	web, store := serve(t)
+	add(t, store, fmt.Sprintf(mail, "one"))
+	page, _, _ := store.List(0, 1)
+	path := web.URL + "/message/" + page[0].ID
+	const sandbox = "allow-popups allow-popups-to-escape-sandbox"
+	if body, _ := get(t, path); !strings.Contains(body, `<iframe sandbox="`+sandbox+`" `) {
+		t.Errorf("the frame: %s", body)
+	}
+	body, header := get(t, path+"/html")
+	if policy := header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "sandbox "+sandbox+"; ") {
+		t.Errorf("the policy: %s", policy)
+	}
+	if !strings.HasPrefix(body, `<!doctype html><base target="_blank">`) {
+		t.Errorf("the mail's links have no target: %s", body)
 	}
 }
 

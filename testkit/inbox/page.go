@@ -61,6 +61,13 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request) {
 	show(w, "message", map[string]any{"ID": id, "Letter": l, "Error": err, "From": Address{l.From.Name, l.From.Address}, "To": addresses(l.To)})
 }
 
+// The mail's own page can do nothing but open its links, each in a tab of its own: the pages
+// behind them refuse frames, and work there as they do for a customer.
+const (
+	mailPolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+	ownTab     = `<!doctype html><base target="_blank">`
+)
+
 // html is the mail's own page, for the frame. The header keeps it harmless when it is opened
 // by itself as well.
 func (h *handler) html(w http.ResponseWriter, r *http.Request) {
@@ -69,9 +76,9 @@ func (h *handler) html(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l, _ := letter.Parse(raw) // no HTML part when it can't be read
-	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+	w.Header().Set("Content-Security-Policy", mailPolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(l.HTML)) // the client has gone; nobody to tell
+	_, _ = w.Write([]byte(ownTab + l.HTML)) // the client has gone; nobody to tell
 }
 
 func show(w http.ResponseWriter, name string, data any) {
