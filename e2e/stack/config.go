@@ -69,6 +69,12 @@ func (c *Config) takesBounces() bool {
 	return c.Env["BOUNCE_SECRET"] != "" || os.Getenv("BOUNCE_SECRET") != ""
 }
 
+// Check reports a port that is busy. It changes nothing.
+func (c Config) Check(ctx context.Context) error {
+	defer c.unreserve()
+	return c.settle(ctx)
+}
+
 // settle fills in the defaults and the free ports, and reports every busy one.
 func (c *Config) settle(ctx context.Context) error {
 	if c.Host == "" {

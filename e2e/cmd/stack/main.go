@@ -21,9 +21,15 @@ import (
 // stopTime is how long a stop may take, all parts together.
 const stopTime = 10 * time.Second
 
+// errSettings says that what a person has set is wrong.
+var errSettings = errors.New("settings")
+
 func main() {
 	if err := run(context.Background(), os.Args[1:], os.Getenv); err != nil {
 		fmt.Fprintln(os.Stderr, "make run:", err)
+		if errors.Is(err, errSettings) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }
@@ -42,18 +48,25 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 		return nil
 	}
 	if err := env.Err(); err != nil {
-		return fmt.Errorf("settings:\n%w", err)
-	}
-	if fresh {
-		if err := os.RemoveAll(c.Dir); err != nil {
-			return fmt.Errorf("empty the data folder: %w", err)
-		}
+		return fmt.Errorf("%w:\n%w", errSettings, err)
 	}
 	unlock, err := lock(c.Dir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if err := own(ctx, c); err != nil {
+		return err
+	}
+	if fresh {
+		// A server that still runs keeps its files.
+		if err := c.Check(ctx); err != nil {
+			return err //nolint:wrapcheck // it says what
+		}
+		if err := empty(c.Dir); err != nil {
+			return fmt.Errorf("empty the data folder: %w", err)
+		}
+	}
 	return serve(ctx, c)
 }
 
@@ -145,6 +158,7 @@ Slotwise is ready.
 
   API        %s
   API key    %s
+  webhooks   %s/v1/webhooks
   inbox      %s
   NATS       %s    (XDG_CONFIG_HOME=%s bin/nats stream ls, after make tools)
   probes     %s/readyz
@@ -157,7 +171,7 @@ Book something, and look into the inbox. Click the link in the mail to move or c
     "name": "Ada Lovelace", "address": "ada@example.org", "locale": "en", "note": "window seat"}'
 
 Ctrl-C stops everything; the data stays in %s.
-`, s.APIURL(), key, orDash(s.InboxURL()), s.NATSURL(), filepath.Join(c.Dir, "nats-cli"), s.AdminURL("booking"), filepath.Join(c.Dir, "env"), s.APIURL(), key, start, c.Dir)
+`, s.APIURL(), key, s.FrontURL("notifier"), orDash(s.InboxURL()), s.NATSURL(), filepath.Join(c.Dir, "nats-cli"), s.AdminURL("booking"), filepath.Join(c.Dir, "env"), s.APIURL(), key, start, c.Dir)
 }
 
 func orDash(s string) string {
@@ -167,12 +181,15 @@ func orDash(s string) string {
 	return s
 }
 
+// lockFile is what a running `make run` holds, and what [empty] leaves.
+const lockFile = "lock"
+
 // lock keeps a second `make run` from sharing the data folder with this one.
 func lock(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // PostgreSQL's user must reach its folder below
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
-	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the data folder: %w", err)
 	}
