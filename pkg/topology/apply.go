@@ -12,7 +12,8 @@ import (
 
 // Apply makes the server's streams and consumers what they are declared to be, and returns
 // what it had to write, such as "created stream BOOKINGS"; nothing when all was in order.
-// What could not be applied does not keep it from the rest; the errors are joined.
+// What could not be applied does not keep it from the rest, unless ctx has ended; the errors
+// are joined.
 func Apply(ctx context.Context, js jetstream.JetStream, streams []Stream, consumers []Consumer) (written []string, err error) {
 	var errs []error
 	note := func(what string, err error) {
@@ -22,10 +23,19 @@ func Apply(ctx context.Context, js jetstream.JetStream, streams []Stream, consum
 		errs = append(errs, err)
 	}
 	for _, s := range streams {
+		if ctx.Err() != nil {
+			break // said once is enough
+		}
 		note(s.apply(ctx, js))
 	}
 	for _, c := range consumers {
+		if ctx.Err() != nil {
+			break
+		}
 		note(c.apply(ctx, js))
+	}
+	if len(errs) == 0 && ctx.Err() != nil {
+		return nil, fmt.Errorf("nothing was applied: %w", context.Cause(ctx))
 	}
 	return written, errors.Join(errs...)
 }

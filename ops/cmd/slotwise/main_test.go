@@ -4,9 +4,29 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/ops/internal/oncall"
+	"github.com/slotwise/slotwise/testkit/bustest"
 )
+
+// Another user than topology is told at once what it may not do, and nothing else.
+func TestTopologyDenied(t *testing.T) {
+	t.Parallel()
+	server := bustest.New(t)
+	for _, user := range []string{"dev", "booking"} {
+		began := time.Now()
+		err := run(t.Context(), []string{"topology", "apply"}, func(name string) string {
+			return map[string]string{"NATS_URL": server.URL(), "NATS_NKEY_FILE": server.SeedFile(user)}[name]
+		}, &bytes.Buffer{})
+		if code(err) != 1 || !strings.Contains(strings.ToLower(err.Error()), "permissions violation") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: code %d, %v", user, code(err), err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s is told after %v", user, took)
+		}
+	}
+}
 
 func TestRun(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/slotwise/slotwise/pkg/bus"
 	"github.com/slotwise/slotwise/pkg/config"
@@ -85,9 +86,18 @@ type declaration struct {
 	log       *zap.Logger
 }
 
-// once applies it and fails when that can't be done now.
+// once applies it and fails when that can't be done now. A denied permission ends it: the
+// server tells that apart from the call, which would only time out.
 func (d declaration) once(ctx context.Context, servers bus.Settings) error {
-	nc, err := bus.Dial(servers, d.log)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	nc, err := bus.Dial(servers, d.log, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			end(err)
+			return
+		}
+		d.log.Warn("nats reports an error", zap.Error(err))
+	}))
 	if err != nil {
 		return err //nolint:wrapcheck // it says what
 	}
@@ -96,7 +106,11 @@ func (d declaration) once(ctx context.Context, servers bus.Settings) error {
 	if err != nil {
 		return fmt.Errorf("use JetStream: %w", err)
 	}
-	return d.apply(ctx, js)
+	err = d.apply(ctx, js)
+	if denied := context.Cause(ctx); err != nil && errors.Is(denied, nats.ErrPermissionViolation) {
+		return fmt.Errorf("the NATS user of NATS_NKEY_FILE or NATS_URL may not do this, the user topology may: %w", denied)
+	}
+	return err
 }
 
 // keep applies it again and again. A server that is away is waited for; every failure is one
