@@ -554,7 +554,7 @@ func TestKeysOfResources(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	everything, theirs := d.create(), d.create(`"resources": ["room-7"]`)
-	d.told()
+	e := d.told()
 	some := d.with(seed.Key(t, d.db.Admin, []apikey.Scope{apikey.Webhooks}, "room-7", "room-9"))
 	var page struct{ Endpoints []made }
 	if some.must(http.StatusOK, &page, http.MethodGet, "/v1/webhooks", ""); len(page.Endpoints) != 1 || page.Endpoints[0].ID != theirs.ID {
@@ -572,8 +572,8 @@ func TestKeysOfResources(t *testing.T) {
 		{http.MethodPost, "/example", ""},
 		{http.MethodPost, "/recover", `{"since": "2026-01-01T00:00:00Z"}`},
 		{http.MethodGet, "/deliveries", ""},
-		{http.MethodGet, "/deliveries/" + id.Webhook("x", everything.ID), ""},
-		{http.MethodPost, "/deliveries/" + id.Webhook("x", everything.ID) + "/resend", ""},
+		{http.MethodGet, "/deliveries/" + id.Webhook(e, everything.ID), ""},
+		{http.MethodPost, "/deliveries/" + id.Webhook(e, everything.ID) + "/resend", ""},
 	} {
 		some.must(http.StatusNotFound, nil, r[0], "/v1/webhooks/"+everything.ID+r[1], r[2])
 	}

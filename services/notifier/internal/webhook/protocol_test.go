@@ -42,7 +42,7 @@ func TestProtocol(t *testing.T) {
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); <-time.After(rand.N(10 * time.Millisecond)) {
 		id := ids[rand.IntN(len(ids))]
 		keys[id] = append(keys[id], s.planMany(id, 1+rand.IntN(3))...)
-		switch rand.IntN(15) {
+		switch rand.IntN(17) {
 		case 0:
 			s.exec(`select notifier.disable_endpoint($1, 'x', 'anna')`, id)
 		case 1, 2, 3:
@@ -54,6 +54,10 @@ func TestProtocol(t *testing.T) {
 			old := senders[i]
 			senders[i] = s.start()
 			ending.Go(old.end)
+		case 7:
+			s.exec(`select notifier.tidy_endpoints()`)
+		case 8: // of what is disabled it is refused
+			s.exec(`select notifier.recover_endpoint(id, now() - interval '1 hour', 'anna') from notifier.endpoints where id = $1 and enabled for no key update`, id)
 		case 6: // as after a sender that froze
 			s.exec(`update notifier.send_log set lease_until = now() where state = 'handed' and random() < .3`)
 		}

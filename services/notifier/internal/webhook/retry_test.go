@@ -2,10 +2,14 @@ package webhook
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slotwise/slotwise/testkit/hooktest"
 )
@@ -171,6 +175,83 @@ func (r *sender) counter(t *testing.T, name, value string) (sum float64) {
 		}
 	}
 	return sum
+}
+
+// Answers that no HTTP server gives: each ends within the timeout as a failure, and its result is
+// written.
+func TestOddAnswers(t *testing.T) {
+	t.Parallel()
+	times := quick()
+	times.Timeout, times.Dial = 500*time.Millisecond, 500*time.Millisecond
+	times.Steps = []time.Duration{time.Hour}
+	s := newStage(t, times, hooktest.Options{})
+	const begin = "HTTP/1.1 500 Oops\r\n"
+	tests := map[string]struct {
+		head, again string // again is sent until the sender leaves
+		pause       time.Duration
+		state       string
+	}{
+		"headers without end":  {head: begin, again: "X-A: " + strings.Repeat("a", 1000) + "\r\n", state: "planned: no answer that can be read"},
+		"headers that drip":    {head: begin, again: "X-A: a\r\n", pause: 20 * time.Millisecond, state: "planned: no answer within 500ms"},
+		"early hints for ever": {again: "HTTP/1.1 103 Early Hints\r\n\r\n", state: "planned: no answer that can be read"},
+		"no HTTP":              {head: "SSH-2.0-OpenSSH_9.9\r\n\r\n", state: "planned: no answer that can be read"},
+		"nothing":              {again: "\x00", state: "planned: no answer that can be read"},
+		"two lengths":          {head: begin + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", state: "planned: no answer that can be read"},
+		"a shorter body":       {head: begin + "Content-Length: 9\r\nConnection: close\r\n\r\nab", state: "planned: 500 ab"},
+		"a body that drips":    {head: begin + "Content-Length: 9000\r\n\r\n", again: "b", pause: 20 * time.Millisecond, state: "planned: 500 b"},
+		"no gzip":              {head: begin + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b", state: "planned: 500"},
+		"half a rune":          {head: begin + "Content-Length: 2000\r\n\r\n" + strings.Repeat("é", 1000), state: "planned: 500 éé"},
+	}
+	keys := map[string]string{}
+	for name, tt := range tests {
+		at := answering(t, []byte(tt.head), []byte(tt.again), tt.pause)
+		keys[name] = s.plan(s.endpoint(fmt.Sprintf("we_%d", len(keys)), "http://"+at))
+	}
+	s.start()
+	for name, tt := range tests {
+		s.until(name+" is written", func() bool {
+			return s.number(`select count(*) from notifier.hands where key = $1 and ended_at < handed_at + interval '5 seconds'`, keys[name]) == 1
+		})
+		if got := s.state(keys[name]); !strings.HasPrefix(got, tt.state) || !utf8.ValidString(got) {
+			t.Errorf("%s: %q, want %q", name, got, tt.state)
+		}
+	}
+}
+
+// answering listens, and answers each connection's request with head and then with again for as
+// long as somebody reads it.
+func answering(t *testing.T, head, again []byte, pause time.Duration) (addr string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() {
+				defer conn.Close()
+				buffer := make([]byte, 32<<10)
+				conn.Read(buffer)                                  //nolint:errcheck // whatever it asks
+				conn.SetDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // it is open
+				_, err := conn.Write(head)
+				for err == nil && len(again) > 0 {
+					<-time.After(pause)
+					_, err = conn.Write(again)
+				}
+				io.Copy(io.Discard, conn) //nolint:errcheck // until the sender leaves
+			})
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		open.Wait()
+	})
+	return listener.Addr().String()
 }
 
 func TestRetryAfter(t *testing.T) {
