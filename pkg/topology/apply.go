@@ -15,27 +15,24 @@ import (
 // What could not be applied does not keep it from the rest, unless ctx has ended; the errors
 // are joined.
 func Apply(ctx context.Context, js jetstream.JetStream, streams []Stream, consumers []Consumer) (written []string, err error) {
+	var steps []func(context.Context, jetstream.JetStream) (written string, err error)
+	for _, s := range streams {
+		steps = append(steps, s.apply)
+	}
+	for _, c := range consumers {
+		steps = append(steps, c.apply)
+	}
 	var errs []error
-	note := func(what string, err error) {
+	for _, apply := range steps {
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("not all was applied: %w", context.Cause(ctx)))
+			break
+		}
+		what, err := apply(ctx, js)
 		if what != "" && err == nil {
 			written = append(written, what)
 		}
 		errs = append(errs, err)
-	}
-	for _, s := range streams {
-		if ctx.Err() != nil {
-			break // said once is enough
-		}
-		note(s.apply(ctx, js))
-	}
-	for _, c := range consumers {
-		if ctx.Err() != nil {
-			break
-		}
-		note(c.apply(ctx, js))
-	}
-	if len(errs) == 0 && ctx.Err() != nil {
-		return nil, fmt.Errorf("nothing was applied: %w", context.Cause(ctx))
 	}
 	return written, errors.Join(errs...)
 }

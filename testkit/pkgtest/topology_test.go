@@ -1,6 +1,8 @@
 package pkgtest
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -210,5 +212,28 @@ func TestTeams(t *testing.T) {
 		if bad.Check() == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
+	}
+}
+
+// stopping ends a context when the first stream has been created.
+type stopping struct {
+	jetstream.JetStream
+	stop func()
+}
+
+func (s stopping) CreateStream(ctx context.Context, config jetstream.StreamConfig) (jetstream.Stream, error) {
+	defer s.stop()
+	return s.JetStream.CreateStream(ctx, config) //nolint:wrapcheck // handed through
+}
+
+// Whose time is over in the middle is told so, and what was written until then.
+func TestTopologyCutShort(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	js := stopping{bustest.New(t).JetStream("topology"), cancel}
+	written, err := topology.Apply(ctx, js, topology.Streams(topology.Sizes{Replicas: 1}), topology.Consumers())
+	if !slices.Equal(written, []string{"created stream BOOKINGS"}) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", written, err)
 	}
 }
