@@ -84,10 +84,7 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	}
 	rows := sendlog.New(pool, s.times)
 	endpoints := endpoint.New(pool, s.webhooks.Rules, rows.WakeWebhooks)
-	mails := mail.Renderer{From: s.from, Domain: s.domain, Links: s.links}
-	returnPath := bounce.ReturnPath(s.bounces.domain, s.from.Address)
-	sender := send.New(rows, s.smtp, mails.Render, returnPath, log, watch.Metrics())
-	wake := func() { sender.Look(); rows.WakeWebhooks() }
+	wake := func() { rows.Wake(); rows.WakeWebhooks() }
 	done, err := ops.Serve(nc, "notifier", operate.About, log, operate.New(pool, js, endpoints, wake).Endpoints()...)
 	if err != nil {
 		return err
@@ -95,18 +92,21 @@ func work(ctx context.Context, s settings, watch *admin.Server, log *zap.Logger)
 	defer done()
 	working.Store(true)
 	log.Info("planning and sending")
-	return loops(ctx, s, watch, log, pool, js, rows, endpoints, sender)
+	return loops(ctx, s, watch, log, pool, js, rows, endpoints)
 }
 
 // loops runs what plans and what sends until ctx ends, and then until the senders have finished
 // what is in hand.
 func loops(
 	ctx context.Context, s settings, watch *admin.Server, log *zap.Logger, pool *pgxpool.Pool, js jetstream.JetStream,
-	rows *sendlog.Log, endpoints *endpoint.Store, sender *send.Sender,
+	rows *sendlog.Log, endpoints *endpoint.Store,
 ) error {
 	planner := plan.Planner{Log: rows, Logger: log}
 	reminders := plan.Reminders{DB: pool, Log: rows, Logger: log}
 	auditor := audit.New(pool, rows, s.times, log)
+	mails := mail.Renderer{From: s.from, Domain: s.domain, Links: s.links}
+	returnPath := bounce.ReturnPath(s.bounces.domain, s.from.Address)
+	sender := send.New(rows, s.smtp, mails.Render, returnPath, log, watch.Metrics())
 	webhooks := webhook.New(pool, s.webhooks, webhook.DefaultTimes(), rows.WokenWebhooks(), log, watch.Metrics())
 
 	watch.Metrics().MustRegister(auditor)

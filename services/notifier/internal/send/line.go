@@ -98,7 +98,7 @@ func (l *line) reset(c *connection) bool {
 func (l *line) next(ctx context.Context) (sendlog.Hand, bool) {
 	l.s.idle.put(l)
 	if l.s.hungry.Load() {
-		l.s.Look()
+		l.s.look()
 	}
 	timer := time.NewTimer(l.s.log.Times().Idle)
 	defer timer.Stop()

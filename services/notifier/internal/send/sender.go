@@ -100,9 +100,8 @@ func (s *Sender) want() {
 	}
 }
 
-// Look asks the hand loop to look again: there may be mails to hand that another process, or an
-// operator, has planned or let go.
-func (s *Sender) Look() { signal(s.looks) }
+// look asks the hand loop to look again.
+func (s *Sender) look() { signal(s.looks) }
 
 func signal(c chan struct{}) {
 	select {

@@ -97,7 +97,7 @@ func (l *Log) planEvents(ctx context.Context, messages []Message, events []Annou
 		return nil, false, fmt.Errorf("plan: %w", err)
 	}
 	if len(keys) > webhooks {
-		l.wake()
+		l.Wake()
 	}
 	if webhooks > 0 {
 		l.WakeWebhooks()

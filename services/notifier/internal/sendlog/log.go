@@ -27,11 +27,12 @@ func New(pool *pgxpool.Pool, times Times) *Log {
 // Times are the times that the log keeps to.
 func (l *Log) Times() Times { return l.times }
 
-// Woken receives after this process has planned rows or written results: there may be
-// something to hand. Signals that nobody has taken yet are one.
+// Woken receives after this process has planned rows or written results, or has said so with
+// [Log.Wake]: there may be something to hand. Signals that nobody has taken yet are one.
 func (l *Log) Woken() <-chan struct{} { return l.woken }
 
-func (l *Log) wake() { signal(l.woken) }
+// Wake says that there may be mails to hand: planned, released, behind a switch that was resumed.
+func (l *Log) Wake() { signal(l.woken) }
 
 // WokenWebhooks receives after this process has planned webhooks, or has said so with
 // [Log.WakeWebhooks]: there may be something to hand. Signals that nobody has taken yet are one.

@@ -56,7 +56,7 @@ func (l *Log) Plan(ctx context.Context, messages []Message) ([]string, error) {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	if len(keys) > 0 {
-		l.wake()
+		l.Wake()
 	}
 	if len(keys) > 0 && slices.ContainsFunc(messages, func(m Message) bool { return m.Channel == Webhook }) {
 		l.WakeWebhooks()

@@ -70,7 +70,7 @@ func (l *Log) Write(ctx context.Context, results []Result) (marks int, err error
 	if err := l.writeLate(ctx, late); err != nil {
 		return len(marked), err
 	}
-	l.wake()
+	l.Wake()
 	return len(marked), l.putOff(ctx, marked)
 }
 

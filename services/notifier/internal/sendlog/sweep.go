@@ -18,7 +18,7 @@ func (l *Log) Sweep(ctx context.Context) (marks int, err error) {
 		return 0, fmt.Errorf("sweep: %w", err)
 	}
 	if len(marked) > 0 {
-		l.wake()
+		l.Wake()
 	}
 	keys := make([]string, 0, len(marked))
 	for n := range marked {

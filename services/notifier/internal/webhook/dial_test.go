@@ -34,11 +34,11 @@ func nameServer(t *testing.T, answer func() []netip.Addr) *net.Resolver {
 			if err != nil {
 				return
 			}
-			_, _ = conn.WriteTo(reply(query[:n], answer), from)
+			_, _ = conn.WriteTo(reply(query[:n], answer), from) // who asked may have gone
 		}
 	}()
 	t.Cleanup(func() {
-		_ = conn.Close()
+		_ = conn.Close() // the test is over
 		<-done
 	})
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -223,17 +223,17 @@ func proxyServer(t *testing.T, to string) (proxy *url.URL, asked *atomic.Value) 
 		if r.Method != http.MethodConnect {
 			r.RequestURI = ""
 			r.Close = true
-			_ = r.Write(out)
+			_ = r.Write(out) // the client may have gone
 			in, _, _ := http.NewResponseController(w).Hijack()
 			defer in.Close()
-			_, _ = io.Copy(in, out)
+			_, _ = io.Copy(in, out) // until one side ends
 			return
 		}
 		w.WriteHeader(http.StatusOK)
 		in, _, _ := http.NewResponseController(w).Hijack()
 		defer in.Close()
 		go func() { _, _ = io.Copy(out, in); out.Close() }()
-		_, _ = io.Copy(in, out)
+		_, _ = io.Copy(in, out) // until one side ends
 	})}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
